@@ -41,8 +41,8 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: stored jobs are let in whatever their limits',
     file: 'src/queue/state/stored-jobs.ts',
-    line: 'if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;',
-    becomes: 'this.#limits.letInStored(job, job.leased_at !== null);\n    return true;',
+    line: "if (this.#admission.admit(job).kind === 'admitted') return true;",
+    becomes: 'this.#admission.admit(job);\n    return true;',
   },
   {
     name: 'sharing: requests reserve nothing',
@@ -52,14 +52,14 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what a request used is forgotten in a restart',
-    file: 'src/queue/state/limit-holders.ts',
-    line: 'new Account(JSON.parse(told), JSON.parse(state), this.#ports.now())',
-    becomes: 'new Account(JSON.parse(told), {}, this.#ports.now())',
+    file: 'src/admission/accounts.ts',
+    line: 'new Account(JSON.parse(limits), JSON.parse(state), this.#now())',
+    becomes: 'new Account(JSON.parse(limits), {}, this.#now())',
   },
   {
     name: 'sharing: what was used of a budget is forgotten in a restart',
-    file: 'src/queue/state/limit-holders.ts',
-    line: 'this.#readBudgets(account, { token_name: tokenName });\n    this.#openTenant(tenant, account.limits);',
+    file: 'src/admission/accounts.ts',
+    line: 'this.#readBudgets(account, { token_name });\n      this.#openTenant(tenant, account.limits);',
     becomes: 'this.#openTenant(tenant, account.limits);',
   },
   {
@@ -88,38 +88,39 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: requests are let in before workers have told what they go on with',
-    file: 'src/queue/state/limit-accounts.ts',
+    file: 'src/admission/book.ts',
     line: "if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };",
     becomes: '',
   },
   {
     name: 'sharing: what a worker that is cut off goes on with holds nothing',
     file: 'src/queue/attempts/lost-connection.ts',
-    line: 'core.limits.earlier.lostWorker(worker.session.worker_id, graceEnds);',
-    becomes: 'core.limits.heardWorker(worker.session.worker_id, new Map());',
+    line: 'core.admission.earlier.lostWorker(worker.session.worker_id, graceEnds);',
+    becomes: 'core.admission.earlier.registered(worker.session.worker_id, new Map());',
   },
   {
     name: 'sharing: a worker that does not come back keeps limits shut',
     file: 'src/queue/queue.ts',
-    line: '{ dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },',
-    becomes: '',
+    line: 'run: ({ admission }) => admission.earlier.endLost(),',
+    becomes: 'run: () => {},',
   },
   {
     name: 'sharing: a stored job that waits for a slot holds what it may cost',
-    file: 'src/queue/state/stored-jobs.ts',
-    line: 'this.#limits.mustHold(job) || this.#limits.over(job) !== null ? 1 : 0',
-    becomes: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? 1 : 0',
+    file: 'src/admission/admission.ts',
+    line: 'return this.#held.isBehind(job) || this.book.over(job) !== null;',
+    becomes:
+      'if (this.#held.isBehind(job) || this.book.over(job) !== null) return true;\n    this.book.enter(job, null, false);\n    return false;',
   },
   {
     name: 'sharing: a stored job that is to be tried again holds what it may cost',
     file: 'src/queue/state/stored-jobs.ts',
-    line: 'this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });\n    this.#limits.end(job.id);',
+    line: 'this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });\n    this.#admission.left(job);',
     becomes: 'this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });',
   },
   {
     name: 'sharing: what is held back is not looked at when there is room',
     file: 'src/queue/queue.ts',
-    line: '} while (letInHeld(this.#core));',
+    line: '} while (admitHeld(this.#core));',
     becomes: '} while (false);',
   },
   {
@@ -136,9 +137,9 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: a request that was let in after its token was written is forgotten in a restart',
-    file: 'src/queue/state/limit-accounts.ts',
-    line: 'this.#enter(job, letInAt, this.letInBefore(job) !== null);',
-    becomes: 'this.#enter(job, letInAt, true);',
+    file: 'src/admission/book.ts',
+    line: 'this.enter(job, admittedAt, this.earlier.admittedAt(job) !== null);',
+    becomes: 'this.enter(job, admittedAt, true);',
   },
   {
     name: 'sharing: tokens that come are counted at the end alone',
@@ -166,8 +167,8 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: a request that is asked for again after a restart counts twice',
-    file: 'src/queue/state/earlier-requests.ts',
-    line: 'this.#letIn.set(tokenName, new Map(requests));',
+    file: 'src/admission/earlier-requests.ts',
+    line: 'this.#admitted.set(tokenName, new Map(requests));',
     becomes: '',
   },
   {

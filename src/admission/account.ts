@@ -139,7 +139,7 @@ export class Account {
   }
 
   /** Admits a request or stored job. @param at epoch ms of the request; null if it was counted before */
-  letIn(weighed: Weighed, at: number | null): void {
+  admit(weighed: Weighed, at: number | null): void {
     if (this.#running.has(weighed.id)) return;
     const running = { ...weighed, come: 0, counted: new SlidingWindow() };
     this.#running.set(weighed.id, running);
@@ -288,6 +288,6 @@ function fits(pattern: string, names: readonly string[]): boolean {
 }
 
 /** Says whether a limit that forbids one request also forbids another with these names. */
-export function isKeptBy(over: OverLimit, names: readonly string[]): boolean {
+export function isForbiddenBy(over: OverLimit, names: readonly string[]): boolean {
   return over.models === null || fits(over.models, names);
 }

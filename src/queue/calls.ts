@@ -16,8 +16,7 @@ import { ledger, stayed } from './projections/ledger.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';
-import { waitingLines } from './waiting/admission.ts';
-import { awaitsStart, hearStarts } from './waiting/starts.ts';
+import { awaitsStart, hearStarts, waitingLines } from './waiting/admission.ts';
 import { waitingJob } from './waiting/stored-job.ts';
 
 /*

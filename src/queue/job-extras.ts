@@ -1,3 +1,4 @@
+import type { Cost } from '../admission/job.ts';
 import type { TraceContext } from '../protocol/index.ts';
 
 /*
@@ -23,16 +24,6 @@ export interface GivenExtras {
 export interface JobExtras extends GivenExtras {
   /** What the job may cost, by which its token's limits admit it; left out if the token had none at submission. */
   cost?: Cost;
-}
-
-/** What a job may cost, as far as its caller's request shows. */
-export interface Cost {
-  /** The model that the job names; null if it names none. */
-  model: string | null;
-  /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
-  served?: string;
-  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
-  tokens: number;
 }
 
 const GIVEN: Record<keyof GivenExtras, true> = { weight: true, prefix: true, trace: true, webhook: true };

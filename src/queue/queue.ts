@@ -30,8 +30,7 @@ import { type Core, createCore } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLE_STEPS, QUEUE_TABLES } from './store/tables.ts';
-import { nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
-import { letInHeld } from './waiting/limits.ts';
+import { admitHeld, nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
 
 /**
  * Runs one queue: its calls (calls.ts) by name, and the events of its object. Every method is synchronous, so that its
@@ -170,7 +169,7 @@ export class Queue {
     const answer = command();
     do {
       for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
-    } while (letInHeld(this.#core));
+    } while (admitHeld(this.#core));
     this.#core.stored.writeNew();
     return answer;
   }
@@ -204,14 +203,17 @@ const TIMED: readonly Timed[] = [
   { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
   { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
-  { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
+  {
+    dueAt: ({ admission }) => admission.earlier.nextLost,
+    run: ({ admission }) => admission.earlier.endLost(),
+  },
   { dueAt: ({ requests }) => requests.nextDecided, run: decideRequests },
   { dueAt: ({ projections }) => projections.next(), run: ({ projections }) => projections.runDue() },
 ];
 
 /** Returns the epoch ms at which `runDue`, a write or a dispatch pass is wanted; null if memory holds nothing due. */
 function nextTimed(core: Core): number | null {
-  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), core.limits.opensAt];
+  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), core.admission.opensAt];
   return times.reduce((next, time) => (next === null || (time !== null && time < next) ? time : next), null);
 }
 

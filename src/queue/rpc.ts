@@ -56,15 +56,6 @@ export interface JobOwner {
   state: JobState;
 }
 
-/** The limits of a token, as the gateway last read them. */
-export interface ToldLimits {
-  token_name: string | null;
-  /** The tenant whose token this is. */
-  tenant: string | null;
-  /** The limits; null: the token has none, or none any more. */
-  limits: Limits | null;
-}
-
 /** JSON text, or the file that holds it. */
 export type Contents = { text: string } | { file: string };
 

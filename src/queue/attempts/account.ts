@@ -12,10 +12,10 @@ import type { Worker } from '../state/worker.ts';
 export function accountOf(job: Job): string | null {
   const { mode, tenant, token_name } = job;
   if (mode === 'stored' || tenant === null) return null;
-  const { let_in_at, leased_at } = job;
+  const { admitted_at, leased_at } = job;
   const { cost } = job.extras;
   const given = [tenant, token_name ?? '', leased_at];
-  return JSON.stringify(cost === undefined ? given : [...given, let_in_at, cost.tokens, cost.model]);
+  return JSON.stringify(cost === undefined ? given : [...given, admitted_at, cost.tokens, cost.model]);
 }
 
 /** Returns tenant and token of an account. */
@@ -37,17 +37,21 @@ export function givenAt(account: string | undefined): number | null {
  * goes on with it.
  */
 export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
-  const [tenant, token_name, , letInAt, tokens, model] = partsOf(account);
+  const [tenant, token_name, , admittedAt, tokens, model] = partsOf(account);
   if (
     typeof tenant !== 'string' ||
     typeof token_name !== 'string' ||
-    typeof letInAt !== 'number' ||
+    typeof admittedAt !== 'number' ||
     typeof tokens !== 'number'
   )
     return;
   const { worker_id, config_id } = worker.session;
   const cost = { model: typeof model === 'string' ? model : null, tokens };
-  core.limits.resume({ id: jobId, tenant, token_name, config_id, extras: { cost } }, letInAt, worker_id);
+  core.admission.book.resume(
+    { id: jobId, tenant, token_name, config_id, extras: { cost } },
+    admittedAt,
+    worker_id,
+  );
 }
 
 function partsOf(account: string | undefined): unknown[] {

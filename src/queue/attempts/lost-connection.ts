@@ -19,7 +19,7 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
     storeOf(core, job).orphan(job, graceEnds, ORPHANED.byWorker);
     emit(core, job, 'disconnected');
   }
-  core.limits.earlier.lostWorker(worker.session.worker_id, graceEnds);
+  core.admission.earlier.lostWorker(worker.session.worker_id, graceEnds);
   core.workers.expect(worker, graceEnds);
   endSession(core.sql, worker.session.worker_id, now);
   tellDisconnected(core, worker, reason);

@@ -1,10 +1,11 @@
+import type { ReportedLimits } from '../../admission/accounts.ts';
 import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { closeForToken } from '../attempts/ended-token.ts';
 import { UsageBook } from '../projections/usage-book.ts';
 import { sumUsage } from '../projections/usage-table.ts';
-import type { ToldLimits, UsageSum, UsageWanted } from '../rpc.ts';
+import type { UsageSum, UsageWanted } from '../rpc.ts';
 import { type Core, leasedBy } from '../state/state.ts';
 import { saveCordon } from '../store/cordon-table.ts';
 import { endedAt } from '../store/session-table.ts';
@@ -57,29 +58,13 @@ export function endTokens(core: Core, ended: readonly EndedToken[]): void {
 }
 
 /** Takes changed limits of tokens that arrive without a request. */
-export function tellLimits(core: Core, changed: readonly ToldLimits[]): void {
-  for (const told of changed) core.limits.tell(told);
+export function tellLimits(core: Core, changed: readonly ReportedLimits[]): void {
+  for (const reported of changed) core.admission.book.report(reported);
 }
 
 /** Returns the usage and limits of every token that has limits. */
 export function limits(core: Core): LimitView[] {
-  return [...core.limits.standings()].flatMap(({ standings, ...whose }) =>
-    standings
-      .filter(({ limits }) => Object.keys(limits).length > 0)
-      .map(({ models, limits, requests, tokens, budgets, running }) => ({
-        token_name: whose.token_name,
-        tenant: whose.tenant,
-        models,
-        requests_per_minute: { used: requests, limit: limits.requests_per_minute ?? null },
-        tokens_per_minute: { used: tokens, limit: limits.tokens_per_minute ?? null },
-        tokens_per_day: { used: budgets.tokens_per_day, limit: limits.tokens_per_day ?? null },
-        tokens_per_month: { used: budgets.tokens_per_month, limit: limits.tokens_per_month ?? null },
-        dollars_per_day: { used: budgets.dollars_per_day, limit: limits.dollars_per_day ?? null },
-        dollars_per_month: { used: budgets.dollars_per_month, limit: limits.dollars_per_month ?? null },
-        running: { used: running, limit: limits.running ?? null },
-        held: models === null ? whose.held : 0,
-      })),
-  );
+  return core.admission.book.views();
 }
 
 /** The most rows of an answer about usage; more must be requested in parts. */

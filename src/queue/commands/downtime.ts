@@ -56,7 +56,7 @@ export function awaitEarlierRequests(core: Core): void {
   const now = core.now();
   for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, now - graceMs)) {
     // The clock may have been set back since that time was stored.
-    core.limits.earlier.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
+    core.admission.earlier.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
   }
 }
 
@@ -177,6 +177,6 @@ function beginLeasesAnew(core: Core, since: number): void {
   if (since > 0) return;
   core.workers.silenceCountsFrom = now;
   core.workers.postponeReturns(graceEnds);
-  core.limits.earlier.postpone(graceEnds);
+  core.admission.earlier.postpone(graceEnds);
   for (const job of core.waiting.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
 }

@@ -37,7 +37,7 @@ function revokeUnknown(core: Core, jobId: string): void {
     core.workers.freeSlot(session.worker_id, jobId, fence);
     // The time stays noted: the worker reports whom the request was for together with its usage.
     if (since !== undefined) heldSince.set(fence, since);
-    core.limits.endResumed(jobId);
+    core.admission.earlier.ended(jobId);
   }
 }
 

@@ -61,7 +61,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   } else resumeAll(core, worker, older === null);
   forgetCharges(worker);
   if (connection.token?.expires_at !== undefined) due(core, connection.token.expires_at);
-  core.limits.heardWorker(frame.worker_id, worker.running);
+  core.admission.earlier.registered(frame.worker_id, worker.running);
   core.ready.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,

@@ -11,7 +11,6 @@ import type { WaitingJob } from '../state/job.ts';
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting/admission.ts';
-import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
 
 /** The answer to a request that arrives after its caller hung up: nobody reads it. */
 const CANCELLED = {
@@ -39,11 +38,10 @@ export function request(
   const now = core.now();
   const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
   // If the request is from before a restart, the attempt that its worker goes on with is part of the same request.
-  const wasResumed = core.limits.endResumed(asked.job_id);
-  const wasLetIn = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
-  const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
+  const wasResumed = core.admission.earlier.ended(asked.job_id);
+  const wasAdmitted = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const replaced = takeOver(core, asked.job_id);
-  core.limits.tell(asked);
+  core.admission.book.report(asked);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
     asked.limit_ms ?? Number.POSITIVE_INFINITY,
@@ -77,14 +75,14 @@ export function request(
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
     slot_by: now + Math.min(endMs, slotWait),
     waits_for_start: asked.waits_for_start ?? false,
-    is_admitted: false,
+    has_room: false,
     is_repeat: earlier !== null,
     extras: extrasOf(
       asked,
       asked.limits ? costOfModel(core, asked.model, asked.tokens ?? 0, configId) : null,
     ),
     held: null,
-    let_in_at: null,
+    admitted_at: wasAdmitted && earlier && 'admitted_at' in earlier ? earlier.admitted_at : null,
     passed_over: 0,
     file_key: null,
     older: replaced && attemptOf(replaced),
@@ -95,10 +93,10 @@ export function request(
   };
   const kept = asked.moved?.kept ?? 0;
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`, { kept, replaced });
-  const refused = wasLetIn ? letInAgain(core, job, letInAt) : letInOrHold(core, job);
+  const verdict = wasAdmitted ? core.admission.readmit(job) : core.admission.admit(job);
   core.waiting.add(job);
   if (asked.moved) tellMove(core, job, asked.moved, movedAt);
-  if (refused) reject(core, job, refused);
+  if (verdict.kind === 'refused') reject(core, job, verdict);
 }
 
 function tellMove(
@@ -132,4 +130,11 @@ function takeOver(core: Core, jobId: string): WaitingJob | null {
  */
 function attemptOf({ worker_id, fence_token, older }: WaitingJob): WaitingJob['older'] {
   return worker_id === null ? older : { worker_id, fence_token };
+}
+
+/** Adds the headers that tell a caller how far it is from its limits. */
+function withHeaders(core: Core, job: WaitingJob, answer: RequestAnswer): RequestAnswer {
+  if (answer.kind === 'error' || answer.kind === 'refused') return answer;
+  const headers = core.admission.headersOf(job);
+  return headers === null ? answer : { ...answer, headers };
 }

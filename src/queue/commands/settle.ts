@@ -90,7 +90,7 @@ function settle(
     core.projections.onOther({ kind: 'settled_aside', worker, job, claim, outcome, frame });
   // The gateway may have requested the job again before the worker reported this end: then only the old slot is freed.
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
-  if (job === null) core.limits.endResumed(job_id);
+  if (job === null) core.admission.earlier.ended(job_id);
   forgetDeclined(core, worker);
   // The acknowledgement waits until the usage is written: a worker whose settlement was acknowledged does not repeat
   // it.
@@ -186,7 +186,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   if (reason === 'deadline') decline(worker, job_id);
   if (reason === 'engine_restarting') worker.prefixes.clear();
   const job = findJob(core, job_id);
-  if (job === null) core.limits.endResumed(job_id);
+  if (job === null) core.admission.earlier.ended(job_id);
   if (job !== null && claimOf(job, worker, frame) === 'held') {
     if (reason === 'deadline') offerElsewhere(core, job);
     else {

@@ -1,3 +1,4 @@
+import { pendingFull } from '../../admission/fullness.ts';
 import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { emit } from '../events/projection.ts';
@@ -18,7 +19,6 @@ import type { Core } from '../state/state.ts';
 import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
-import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
 
 /** Words a conflict, even with another tenant's job: the caller learns only that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
@@ -151,7 +151,7 @@ function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
 
 function insert(core: Core, job: SubmitJob, id: string, configId: string): StoredJob {
   const now = core.now();
-  core.limits.tell(job);
+  core.admission.book.report(job);
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   const row = core.stored.insert({
     id,
@@ -176,34 +176,23 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
   return row;
 }
 
-/** Rejects a job where the pool or the tenant has too many pending jobs. */
+/** Rejects a job where the pool or the tenant has too many pending jobs. Jobs for which a slot is free do not count. */
 function rejectWhenFull(
   core: Core,
   configId: string,
   tenant: string | null,
   placed: Placed,
 ): Rejection | null {
-  const message = pendingFullness(core, configId, tenant, placed);
-  if (message === null) return null;
-  core.projections.onOther({ kind: 'turned_away', config_id: configId });
-  return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
-}
-
-/** Returns the bound that is exceeded, in words, or null. Jobs for which a slot is free do not count. */
-function pendingFullness(
-  { stored: { pending }, settings }: Core,
-  configId: string,
-  tenant: string | null,
-  placed: Placed,
-): string | null {
+  const { pending } = core.stored;
   const depth = {
-    ofPool: pending.ofPool(configId) - placed.ofPool(configId) + 1,
-    ofTenant: tenant === null ? 0 : pending.ofTenant(tenant) - placed.ofTenant(tenant) + 1,
-    most: settings.max_pending,
-    mostOfTenant: mostOfTenant(settings.max_pending, settings),
+    ofPool: (id: string) => pending.ofPool(id) - placed.ofPool(id) + 1,
+    ofTenant: (name: string) => pending.ofTenant(name) - placed.ofTenant(name) + 1,
   };
-  const pool = `jobs of pool "${configId}" are pending`;
-  return fullness(depth, tenant, { pool, tenant: 'jobs of it are pending' });
+  const full = pendingFull(configId, tenant, depth, core.settings);
+  if (full === null) return null;
+  core.projections.onOther({ kind: 'turned_away', config_id: configId });
+  const { message, retry_after_seconds } = full;
+  return { ok: false, reason: 'queue_full', message, retry_after_seconds };
 }
 
 function repeated(core: Core, row: StoredJob, job: SubmitJob): Taken | Rejection {

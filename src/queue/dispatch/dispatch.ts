@@ -120,11 +120,11 @@ function mayHave(core: Core, worker: Worker, job: Job): boolean {
 }
 
 /**
- * Sends a job to the worker. If the job is left to other workers, or its token's limits hold it back after all, it
+ * Sends a job to the worker. If the job is left to other workers, or admission holds it back after all, it
  * makes room for the next.
  */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
-  if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.letIn(job))) return;
+  if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
   send(core, worker, job);
 }
 

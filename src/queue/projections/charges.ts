@@ -49,7 +49,7 @@ export class Charges implements Projection {
     for (const [jobId, fence] of running) {
       const tokens = come.get(fence);
       if (tokens === undefined) continue;
-      this.#core.limits.generated(jobId, tokens);
+      this.#core.admission.book.generated(jobId, tokens);
       const charge = charges.get(fence);
       if (charge) this.served.add(charge.place, charge.generated(tokens), this.#core.now());
     }

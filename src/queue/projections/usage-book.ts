@@ -1,9 +1,9 @@
+import type { Counted } from '../../admission/accounts.ts';
+import type { Book } from '../../admission/book.ts';
 import type { Charge } from '../../admission/charge.ts';
 import type { Projection } from '../events/projection.ts';
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
-import type { LimitBook } from '../state/limit-book.ts';
-import type { Counted } from '../state/limit-holders.ts';
 import { Newest } from '../state/newest.ts';
 import type { Core } from '../state/state.ts';
 import type { Counts } from './counts.ts';
@@ -53,7 +53,7 @@ export interface Cancelled {
  */
 export class UsageBook extends WriteBehind implements Projection {
   readonly #counts: Counts;
-  readonly #limits: LimitBook;
+  readonly #limits: Book;
   readonly #models = new Map<string, Set<string>>();
   /** Usage that is not written yet, by hour and key. */
   readonly #gathered = new Map<string, { atMs: number; key: UsageKey; amounts: UsageAmounts }>();
@@ -73,7 +73,7 @@ export class UsageBook extends WriteBehind implements Projection {
 
   constructor(core: Core, counts: Counts) {
     super(core, 'sums of usage');
-    const { limits } = core;
+    const limits = core.admission.book;
     this.#counts = counts;
     this.#limits = limits;
     limits.whenChanged = (isStored) => this.changed(isStored);
@@ -183,9 +183,9 @@ export class UsageBook extends WriteBehind implements Projection {
     for (const effect of effects) effect();
   }
 
-  #unwrittenOf({ token_name, tenant }: Counted): Used[] {
-    const own = [...this.#gathered.values()].filter(
-      ({ key }) => key.token_name === (token_name ?? key.token_name) && key.tenant === (tenant ?? key.tenant),
+  #unwrittenOf(whose: Counted): Used[] {
+    const own = [...this.#gathered.values()].filter(({ key }) =>
+      'tenant' in whose ? key.tenant === whose.tenant : key.token_name === whose.token_name,
     );
     return own.map(({ key: { model, config_id }, amounts: { input, output, nanodollars } }) => ({
       model,

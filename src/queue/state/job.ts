@@ -61,15 +61,15 @@ export interface WaitingJob {
   slot_by: number;
   /** Whether the job also waits as long as a worker's start may take, since its caller set no limit to its waiting. */
   waits_for_start: boolean;
-  /** Whether the limits of waiting jobs admitted the job. */
-  is_admitted: boolean;
+  /** Whether there was room for the job among those that wait. */
+  has_room: boolean;
   /** Whether the gateway requested the job before, or it was released; it is counted once. */
   is_repeat: boolean;
   readonly extras: JobExtras;
-  /** The limit of its token that holds the job back; null if it is admitted, or there are no limits. */
+  /** What holds the job back (admission/held.ts); null if it is admitted. */
   held: OverLimit | null;
-  /** When the limits of its token admitted the job, epoch ms. */
-  let_in_at: number | null;
+  /** When the job was admitted, epoch ms; null while it is held back. */
+  admitted_at: number | null;
   /** How often a later job got the slot that this job was next for (dispatch/warmth.ts). */
   passed_over: number;
   /** The key to the payload's file, if the payload is sent by reference; else null. */

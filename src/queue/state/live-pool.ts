@@ -1,6 +1,6 @@
+import type { Cost } from '../../admission/job.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { listNames } from '../../protocol/index.ts';
-import type { Cost } from '../rpc.ts';
 import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
 

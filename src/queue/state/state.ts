@@ -1,12 +1,14 @@
+import { Admission } from '../../admission/admission.ts';
 import { Backlog } from '../../admission/backlog.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
 import { Projections } from '../events/projection.ts';
+import { usedBy } from '../projections/usage-table.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
+import { countHeld, jobsWithCost } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';
 import type { Job, JobStore, WaitingJob } from './job.ts';
 import { JobRows } from './job-rows.ts';
-import { LimitBook } from './limit-book.ts';
 import { PoolStarts } from './pool-starts.ts';
 import { ReadySet } from './ready-set.ts';
 import { RecentRequests } from './recent-requests.ts';
@@ -25,7 +27,7 @@ export interface Core extends Ports {
   requests: RecentRequests;
   fences: Fences;
   ready: ReadySet;
-  limits: LimitBook;
+  admission: Admission<WaitingJob>;
   /** All that is derived from what happens to jobs. */
   projections: Projections;
 }
@@ -34,7 +36,13 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   const rows = new JobRows(given.sql);
   const ports = { ...given, sql: rows.sql };
   const ready = new ReadySet();
-  const limits = new LimitBook(ports);
+  const { sql } = ports;
+  const admission = new Admission<WaitingJob>({
+    ...ports,
+    usedSince: (whose, from) => usedBy(sql, whose, from),
+    countHeld: () => countHeld(sql),
+    unsettled: () => jobsWithCost(sql),
+  });
   const backlog = new Backlog<WaitingJob>();
   return {
     ...ports,
@@ -42,12 +50,12 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     ready,
     workers: new Workers(ready),
     starts: new PoolStarts(),
-    stored: new StoredJobs(ports, rows, settings, ready, backlog, limits),
-    waiting: new WaitingJobs(ready, backlog, limits),
+    stored: new StoredJobs(ports, rows, settings, ready, backlog, admission),
+    waiting: new WaitingJobs(ready, backlog, admission),
     backlog,
     requests: new RecentRequests(ports.now),
     fences: new Fences(ports.sql),
-    limits,
+    admission,
     projections: new Projections(),
   };
 }

@@ -1,5 +1,6 @@
+import type { Admission } from '../../admission/admission.ts';
 import type { Backlog, Placed } from '../../admission/backlog.ts';
-import type { OverLimit } from '../../admission/scope.ts';
+import type { Line } from '../../admission/held.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
 import { due } from '../store/alarm.ts';
 import {
@@ -24,7 +25,6 @@ import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
 import type { KeptPartial } from './kept-partial.ts';
-import type { LimitBook } from './limit-book.ts';
 import { PartialAnswers } from './partial-answers.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
@@ -50,7 +50,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
   readonly #ready: ReadySet;
-  readonly #limits: LimitBook;
+  readonly #admission: Admission<WaitingJob>;
 
   /** @param ports with the `sql` of `rows` */
   constructor(
@@ -59,13 +59,13 @@ export class StoredJobs implements JobStore<StoredJob> {
     settings: QueueSettings,
     ready: ReadySet,
     backlog: Backlog<WaitingJob>,
-    limits: LimitBook,
+    admission: Admission<WaitingJob>,
   ) {
     this.#ports = ports;
     this.#rows = rows;
     this.#settings = settings;
     this.#ready = ready;
-    this.#limits = limits;
+    this.#admission = admission;
     this.pending = new Pending(ports.sql, backlog);
     this.#latestSettlement = latestSettlement(ports.sql);
   }
@@ -117,9 +117,9 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
-  /** Adds a job that is ready unless its token's limits hold it back. The end of the command writes its row. */
+  /** Adds a job that is ready unless admission holds it back. The end of the command writes its row. */
   insert(row: Omit<NewJobRow, 'is_held'>): StoredJob {
-    const job = this.#rows.insert({ ...row, is_held: this.#isHeld(row) });
+    const job = this.#rows.insert({ ...row, is_held: this.#admission.holds(row) ? 1 : 0 });
     this.#added(job);
     return job;
   }
@@ -132,54 +132,46 @@ export class StoredJobs implements JobStore<StoredJob> {
   #added(job: StoredJob): void {
     if (job.deadline_at !== null) due(this.#ports, job.deadline_at);
     this.pending.entered(job);
-    if (job.is_held === 1) return this.#limits.holdStored(job);
-    this.#limits.waitsForSlot(job);
-    this.#ready.pool(job.config_id);
-  }
-
-  /** Returns 1 if its token's limits hold a new or retried job back. */
-  #isHeld(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'extras'>): 0 | 1 {
-    return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? 1 : 0;
+    this.#admission.entered(job);
+    if (job.is_held === 0) this.#ready.pool(job.config_id);
   }
 
   /**
-   * Lets the next held job of a token, pool and priority wait for a slot, if the token's limits have room.
-   * @returns the limit that forbids it, or null
-   * @throws if no job is held back there: the count of held jobs differs from what is stored
+   * Returns the oldest job of a token, pool and priority that is held back.
+   * @throws if there is none: the count of held jobs differs from what is stored
    */
-  unholdNext(place: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>): OverLimit | null {
-    const id = nextHeldId(this.#ports.sql, place);
+  oldestHeld(line: Line): StoredJob {
+    const id = nextHeldId(this.#ports.sql, line);
     const job = id === null ? null : this.find(id);
-    if (job === null) throw new Error(`no job is held back where one is counted: ${JSON.stringify(place)}`);
-    const over = this.#limits.over(job);
-    if (over !== null) return over;
+    if (job === null) throw new Error(`no job is held back where one is counted: ${JSON.stringify(line)}`);
+    return job;
+  }
+
+  /** Makes a job ready that was held back. */
+  unhold(job: StoredJob): void {
     holdJob(this.#ports.sql, job.id, 0);
     this.#rows.forget(job.id);
     this.pending.ready(job);
-    this.#limits.unholdStored(job);
-    this.#limits.waitsForSlot(job);
     this.#ready.pool(job.config_id);
-    return null;
   }
 
   /**
-   * Admits a job that is about to be given to a worker. Only now does it take from its token's limits, so that a
-   * pending job never holds up others of the token.
-   * @returns false if others have used the limit up meanwhile, so that the job is held back
+   * Admits a job that is about to be given to a worker.
+   * @returns false if others have used its limits up meanwhile, so that the job is held back
    */
-  letIn(job: StoredJob): boolean {
-    if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;
+  admit(job: StoredJob): boolean {
+    if (this.#admission.admit(job).kind === 'admitted') return true;
     this.#rows.forget(job.id);
     holdJob(this.#ports.sql, job.id, 1);
+    const held: StoredJob = { ...job, is_held: 1 };
     this.pending.left(job);
-    this.pending.entered({ ...job, is_held: 1 });
-    this.#limits.leftLine(job);
-    this.#limits.holdStored(job);
+    this.pending.entered(held);
+    this.#admission.entered(held);
     return false;
   }
 
   lease(job: StoredJob, lease: Lease): StoredJob {
-    this.#leavePending(job);
+    this.pending.left(job);
     this.partials.forget(job.id);
     due(this.#ports, lease.lease_expires_at);
     const { file_key: _, ...columns } = lease;
@@ -189,8 +181,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   extend(job: StoredJob, workerId: string, expiresAt: number): void {
-    if (job.state === 'pending') this.#leavePending(job);
-    this.#limits.letInAgain(job, null);
+    if (job.state === 'pending') this.pending.left(job);
+    this.#admission.readmit(job);
     this.#rows.forget(job.id);
     extendLease(this.#ports.sql, job.id, job.fence_token, workerId, expiresAt);
     due(this.#ports, expiresAt);
@@ -227,9 +219,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   release(job: StoredJob, change: Release): void {
-    if (job.state === 'pending') this.#leavePending(job);
+    if (job.state === 'pending') this.pending.left(job);
     this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });
-    this.#limits.end(job.id);
+    this.#admission.left(job);
     this.partials.forget(job.id);
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
@@ -239,20 +231,14 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   end(job: StoredJob, ending: Ending): void {
     const now = this.#ports.now();
-    if (job.state === 'pending') this.#leavePending(job);
-    this.#limits.end(job.id);
+    if (job.state === 'pending') this.pending.left(job);
+    this.#admission.left(job);
     this.partials.forget(job.id);
     this.#latestSettlement += 1;
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
     const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, this.#latestSettlement);
     this.#ended({ ...job, result_file }, ending, now, result);
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
-  }
-
-  #leavePending(job: StoredJob): void {
-    this.pending.left(job);
-    if (job.is_held === 1) this.#limits.unholdStored(job);
-    this.#limits.leftLine(job);
   }
 
   /** Keeps the row of a job that succeeded, and forgets any other. @param text of the result as it lies in the row */
@@ -276,7 +262,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
     const retried = retryJob(this.#ports.sql, job.id, {
       deadline_at: deadlineAt,
-      is_held: this.#isHeld(job),
+      is_held: this.#admission.holds(job) ? 1 : 0,
     });
     this.#rows.forget(job.id);
     this.#added(retried);

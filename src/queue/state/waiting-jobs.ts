@@ -1,7 +1,7 @@
+import type { Admission } from '../../admission/admission.ts';
 import type { Backlog } from '../../admission/backlog.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
-import type { LimitBook } from './limit-book.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -12,13 +12,13 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   /** Epoch ms at which the next running job has reached its time limit. */
   readonly #nextLimit = new Soonest();
   readonly #ready: ReadySet;
-  readonly #limits: LimitBook;
+  readonly #admission: Admission<WaitingJob>;
   readonly #jobs = new Map<string, WaitingJob>();
 
-  constructor(ready: ReadySet, backlog: Backlog<WaitingJob>, limits: LimitBook) {
+  constructor(ready: ReadySet, backlog: Backlog<WaitingJob>, admission: Admission<WaitingJob>) {
     this.#ready = ready;
     this.line = new WaitingLine(backlog);
-    this.#limits = limits;
+    this.#admission = admission;
   }
 
   get size(): number {
@@ -41,15 +41,14 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   /** Adds a job that waits for a slot. */
   add(job: WaitingJob): void {
     this.#jobs.set(job.id, job);
+    this.#admission.entered(job);
     this.line.enter(job);
     this.#ready.job(job);
   }
 
-  /** Admits a job that its token's limits held back. @param at epoch ms */
-  letIn(job: WaitingJob, at: number): void {
-    job.let_in_at = at;
-    this.#limits.unhold(job);
-    this.line.letIn(job);
+  /** Lets a job wait for a slot that was held back. */
+  admitted(job: WaitingJob): void {
+    this.line.admitted(job);
     this.#ready.job(job);
   }
 
@@ -58,8 +57,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     this.line.leave(job);
     if (this.#jobs.get(job.id) !== job) return;
     this.#jobs.delete(job.id);
-    this.#limits.unhold(job);
-    this.#limits.end(job.id);
+    this.#admission.left(job);
   }
 
   /** Epoch ms at which a running job may have reached its time limit; infinite if none has one. */
@@ -90,7 +88,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
-    this.#limits.letInAgain(job, job.let_in_at);
+    this.#admission.readmit(job);
     this.add({
       ...job,
       state: 'pending',

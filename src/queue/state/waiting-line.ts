@@ -5,7 +5,7 @@ import { Soonest } from './soonest.ts';
 
 /**
  * Waiting jobs without a slot, by the model that they wait for. The backlog decides in which order they get one; it
- * leaves out those that the limits of their tokens hold back.
+ * leaves out those that admission holds back.
  */
 export class WaitingLine {
   /** Epoch ms at which the next job is to be rejected. */
@@ -67,8 +67,8 @@ export class WaitingLine {
     this.#count(job, -1);
   }
 
-  /** Enters a job into the backlog that the limits of its token hold back no more. */
-  letIn(job: WaitingJob): void {
+  /** Enters a job into the backlog that is held back no more. */
+  admitted(job: WaitingJob): void {
     job.held = null;
     this.#backlog.enter(job);
   }

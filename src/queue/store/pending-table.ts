@@ -1,4 +1,4 @@
-import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
+import { COLUMNS, jobs, readExtras, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
@@ -146,4 +146,23 @@ export function nextHeldId(
 /** Holds a pending job back, or makes one ready that was held back. */
 export function holdJob(sql: Sql, id: string, isHeld: StoredJob['is_held']): void {
   sql.exec(`UPDATE jobs SET is_held = ? WHERE id = ? AND state = 'pending'`, isHeld, id);
+}
+
+/** Returns the stored jobs with a cost that run, or wait for a slot for the first time and are not held back. */
+export function jobsWithCost(
+  sql: Sql,
+): (Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'extras'> & { runs: 0 | 1 })[] {
+  return rows<{
+    id: string;
+    token_name: string;
+    config_id: string;
+    priority: number;
+    extras: string;
+    runs: 0 | 1;
+  }>(
+    sql,
+    `SELECT id, token_name, config_id, priority, extras, state = 'leased' AS runs FROM jobs
+     INDEXED BY jobs_limited WHERE is_limited = 1 AND settled_at IS NULL
+       AND (state = 'leased' OR (run_after IS NULL AND is_held = 0 AND leased_at IS NULL))`,
+  ).map((job) => ({ ...job, extras: readExtras(job.extras) }));
 }

@@ -70,8 +70,8 @@ function addStored(
   priorities: ReadonlyMap<number, number>,
 ): void {
   for (const [priority, jobs] of priorities) {
-    // No worker could run the jobs that limits hold back.
-    const ready = jobs - core.limits.heldOfPool(configId, priority);
+    // No worker could run the jobs that are held back.
+    const ready = jobs - core.admission.heldOfPool(configId, priority);
     if (ready > 0) line(now, priority).stored += ready;
   }
   const lowest = [...priorities.keys()].sort((one, other) => one - other).slice(0, MOST_PRIORITIES);

@@ -1,3 +1,4 @@
+import { RETRY_AFTER_SECONDS, waitingFull } from '../../admission/fullness.ts';
 import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
@@ -7,40 +8,9 @@ import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
-import { hasWaited, refusal } from './over-limit.ts';
+import { due } from '../store/alarm.ts';
 
 /** Decides whether a job may wait and until when, and words the answer to its caller when it may not. */
-
-/** The `Retry-After` of answers that are worth retrying, s. */
-export const RETRY_AFTER_SECONDS = 5;
-
-/** The number of jobs that wait, including the one in question, and the most that may. */
-interface Depth {
-  ofPool: number;
-  ofTenant: number;
-  most: number;
-  mostOfTenant: number;
-}
-
-/**
- * Checks the bounds on the jobs of each pool and each tenant.
- * @param what the words for the pool and for the tenant: `jobs of pool "a" are pending`
- * @returns the bound that is exceeded, in words, or null
- */
-export function fullness(
-  { ofPool, ofTenant, most, mostOfTenant }: Depth,
-  tenant: string | null,
-  what: { pool: string; tenant: string },
-): string | null {
-  if (ofPool > most) return `the queue is full: ${most} ${what.pool}`;
-  if (tenant === null || ofTenant <= mostOfTenant) return null;
-  return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
-}
-
-/** Returns how much of a limit one tenant may take: at least one, so that a small share shuts no tenant out. */
-export function mostOfTenant(limit: number, { tenant_share }: Core['settings']): number {
-  return Math.max(1, Math.floor(limit * tenant_share));
-}
 
 /**
  * Handles a job that found no slot at once: it waits if a worker may still take it and there is room; otherwise it is
@@ -49,13 +19,27 @@ export function mostOfTenant(limit: number, { tenant_share }: Core['settings']):
 export function waitOrReject(core: Core, job: WaitingJob): void {
   const workers = workersFor(core, job.model);
   if (rejectIfUnserviceable(core, job, workers)) return;
-  const full = job.is_admitted ? null : (waitingFullness(core, job) ?? bytesFullness(core, job));
+  const full = job.has_room ? null : waitingFull(job, core.waiting.line, core.settings);
   if (full !== null) {
-    reject(core, job, again('queue_full', full));
+    reject(core, job, full);
     return;
   }
-  job.is_admitted = true;
+  job.has_room = true;
   core.waiting.line.nextRejection.lower(rejectedAt(core, job, workers));
+}
+
+/** Admits jobs that were held back and now have room. @returns whether there is anything new for a dispatch pass */
+export function admitHeld(core: Core): boolean {
+  const { admission, stored, waiting } = core;
+  if (!admission.holdsAny) return false;
+  const isOneIn = admission.admitHeld({
+    admitted: (job) => waiting.admitted(job),
+    refused: (job, refusal) => reject(core, job, refusal),
+    oldest: (line) => stored.oldestHeld(line),
+    ready: (job) => stored.unhold(job),
+  });
+  if (admission.opensAt !== null) due(core, admission.opensAt);
+  return isOneIn;
 }
 
 /** Rejects waiting jobs whose time is over. */
@@ -92,6 +76,26 @@ export function waitingLines(core: Core): WaitingLineView[] {
   });
 }
 
+/**
+ * Says whether to ask the fleet object about starts although the queue has nothing to report: callers wait for a start,
+ * or the next caller would be rejected because there is none.
+ */
+export function awaitsStart(core: Core): boolean {
+  const starts = core.starts.all();
+  if (starts.some(({ state }) => state === 'stopped')) return true;
+  return starts.length > 0 && waitingLines(core).some(({ start }) => start !== null);
+}
+
+/**
+ * Takes the fleet object's report of the pools that the scheduler starts workers for: some callers need not wait any
+ * longer.
+ */
+export function hearStarts(core: Core, starts: readonly PoolStart[]): void {
+  if (!core.starts.replace(starts)) return;
+  core.waiting.line.nextRejection.forget();
+  rejectOverdue(core);
+}
+
 export function ambiguous(models: string): Rejection {
   return {
     kind: 'refused',
@@ -111,7 +115,7 @@ function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Wo
   const now = core.now();
   if (now < rejectedAt(core, job, workers)) return false;
   if (isOver(job, now)) endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
-  else if (job.held !== null) reject(core, job, refusal(core, job, job.held));
+  else if (job.held !== null) reject(core, job, core.admission.refusal(job));
   else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(core, job));
   return true;
 }
@@ -170,32 +174,6 @@ function workersFor(core: Core, model: string | null): Worker[] {
   return core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
 }
 
-function waitingFullness(core: Core, { config_id, model, tenant }: WaitingJob): string | null {
-  const { line } = core.waiting;
-  const depth = {
-    ofPool: line.ofPool(config_id),
-    ofTenant: tenant === null ? 0 : line.ofTenant(tenant),
-    most: core.settings.max_waiting,
-    mostOfTenant: mostOfTenant(core.settings.max_waiting, core.settings),
-  };
-  return fullness(depth, tenant, {
-    pool: `requests for "${shortName(model ?? 'any model')}" wait for a free slot already`,
-    tenant: 'requests of it wait for a free slot already',
-  });
-}
-
-function bytesFullness({ waiting, settings }: Core, { tenant }: WaitingJob): string | null {
-  const { max_waiting_bytes } = settings;
-  const ofTenant = mostOfTenant(max_waiting_bytes, settings);
-  if (waiting.line.bytes > max_waiting_bytes) {
-    return `the queue is full: the requests that wait for a free slot may have ${max_waiting_bytes} bytes in all`;
-  }
-  if (tenant !== null && waiting.line.bytesOfTenant(tenant) > ofTenant) {
-    return `the queue is full for the token "${tenant}": its requests that wait for a free slot may have ${ofTenant} bytes in all`;
-  }
-  return null;
-}
-
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
 function noWorker(core: Core, job: WaitingJob): Rejection {
@@ -233,13 +211,18 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
   return again(
     'no_worker',
     model === null
-      ? `no worker is known yet: start one${hasWaited(job) ? '' : ', or wait for it with the header X-Queue-Wait: 30'}`
+      ? `no worker is known yet: start one${saidHowLong(job) ? '' : ', or wait for it with the header X-Queue-Wait: 30'}`
       : `no worker for ${asked} is connected at the moment: ${retryOr(job, 'wait for one with the header X-Queue-Wait: 30')}`,
   );
 }
 
+/** Says whether the caller said how long it waits, so that it need not be told that it could. */
+function saidHowLong({ waits_for_start }: WaitingJob): boolean {
+  return !waits_for_start;
+}
+
 function retryOr(job: WaitingJob, waiting: string): string {
-  return hasWaited(job) ? 'retry' : `retry, or ${waiting}`;
+  return saidHowLong(job) ? 'retry' : `retry, or ${waiting}`;
 }
 
 /**

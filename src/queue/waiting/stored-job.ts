@@ -1,4 +1,3 @@
-import { isBudget } from '../../admission/windows.ts';
 import { type Waiting, waitsFor } from '../../protocol/index.ts';
 import { maySee, type Viewer, type WaitingJobFacts } from '../rpc.ts';
 import { isBatchWork } from '../state/job.ts';
@@ -6,7 +5,6 @@ import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun } from '../state/worker.ts';
 import { attemptErrors } from '../store/job-view.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
-import { overText } from './over-limit.ts';
 
 /** The most characters that are shown of the last attempt's error. */
 const MOST_OF_ERROR = 200;
@@ -23,7 +21,7 @@ export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJo
 }
 
 function ownWait(core: Core, job: StoredJob): Waiting | null {
-  if (job.is_held === 1) return limitWait(core, job);
+  if (job.is_held === 1) return core.admission.waitOf(job);
   if (job.run_after !== null) {
     const last = attemptErrors(job).at(-1)?.message ?? 'it was given back';
     const clause = `its attempt ${job.attempts} of ${job.max_attempts} failed, and the next one comes later: ${firstLine(last)}`;
@@ -36,20 +34,6 @@ function ownWait(core: Core, job: StoredJob): Waiting | null {
     until: job.deadline_at,
     advice: 'Give it a later deadline, or the pool another worker.',
   });
-}
-
-function limitWait(core: Core, job: StoredJob): Waiting {
-  const name = job.token_name ?? '';
-  const over = core.limits.heldBy(job);
-  if (over === null)
-    return waitsFor('limit', `the token "${name}" has limits, and an earlier job of it goes first`);
-  const advice =
-    over.limit === 'unknown'
-      ? null
-      : isBudget(over.limit)
-        ? `An operator can raise the budget: worker-vllm token set ${name}.`
-        : `It goes on by itself. An operator can raise the limit: worker-vllm token set ${name}.`;
-  return waitsFor('limit', overText(name, over), { until: over.opens_at, advice });
 }
 
 function firstLine(text: string): string {

@@ -17,35 +17,38 @@ const ASKED_AGAIN_MS = 300_000;
  */
 export class EarlierRequests {
   readonly #now: () => number;
+  readonly #end: (id: string) => void;
   readonly #startedAt: number;
   /** When each admitted and counted request was admitted, epoch ms, by token and request id. */
-  readonly #letIn = new Map<string, ReadonlyMap<string, number>>();
+  readonly #admitted = new Map<string, ReadonlyMap<string, number>>();
   /** The worker that runs each request, by request id. */
   readonly #workers = new Map<string, string>();
   /** Workers that are away, by worker id. */
   readonly #absent = new Map<string, Absent>();
 
-  constructor(now: () => number) {
+  /** @param end frees what a request held */
+  constructor(now: () => number, end: (id: string) => void) {
     this.#now = now;
+    this.#end = end;
     this.#startedAt = now();
   }
 
   /** Restores the admitted requests of a token when the queue starts. */
-  letIn(tokenName: string, requests: readonly [id: string, at: number][]): void {
-    this.#letIn.set(tokenName, new Map(requests));
+  admitted(tokenName: string, requests: readonly [id: string, at: number][]): void {
+    this.#admitted.set(tokenName, new Map(requests));
   }
 
   /** Returns when the request was admitted, epoch ms; null if it was not. */
-  letInAt(tokenName: string, id: string): number | null {
-    return this.#letIn.get(tokenName)?.get(id) ?? null;
+  admittedAt({ id, token_name }: { id: string; token_name: string | null }): number | null {
+    return this.#admitted.get(token_name ?? '')?.get(id) ?? null;
   }
 
   /**
    * Returns a token's admitted requests to write once more, since another restart may come before they are repeated.
    */
-  allLetIn(tokenName: string): Iterable<[id: string, at: number]> {
-    if (this.#now() > this.#startedAt + ASKED_AGAIN_MS) this.#letIn.clear();
-    return this.#letIn.get(tokenName) ?? [];
+  allAdmitted(tokenName: string): Iterable<[id: string, at: number]> {
+    if (this.#now() > this.#startedAt + ASKED_AGAIN_MS) this.#admitted.clear();
+    return this.#admitted.get(tokenName) ?? [];
   }
 
   /** Notes that a worker goes on with the request. */
@@ -53,9 +56,19 @@ export class EarlierRequests {
     this.#workers.set(id, workerId);
   }
 
-  /** Forgets a request. @returns whether a worker went on with it */
-  delete(id: string): boolean {
-    return this.#workers.delete(id);
+  /** Forgets a request that is over. */
+  delete(id: string): void {
+    this.#workers.delete(id);
+  }
+
+  /**
+   * Frees what a request held that its worker reports as over, if the queue knows no job of it.
+   * @returns whether it is such a request
+   */
+  ended(id: string): boolean {
+    const isKnown = this.#workers.delete(id);
+    if (isKnown) this.#end(id);
+    return isKnown;
   }
 
   /**
@@ -71,14 +84,10 @@ export class EarlierRequests {
     if (this.#of(workerId).length > 0) this.#absent.set(workerId, { until, isKnown: true });
   }
 
-  /**
-   * Notes that a worker has registered.
-   * @param running what it goes on with
-   * @returns the earlier requests that it does not
-   */
-  heardWorker(workerId: string, running: ReadonlyMap<string, unknown>): string[] {
+  /** Ends the requests that a worker does not go on with, once it has registered. @param running what it goes on with */
+  registered(workerId: string, running: ReadonlyMap<string, unknown>): void {
     this.#absent.delete(workerId);
-    return this.#of(workerId).filter((id) => !running.has(id));
+    for (const id of this.#of(workerId)) if (!running.has(id)) this.ended(id);
   }
 
   /** Gives every absent worker time until then at least. @param until epoch ms */
@@ -86,14 +95,15 @@ export class EarlierRequests {
     for (const absent of this.#absent.values()) absent.until = Math.max(absent.until, until);
   }
 
-  /** Forgets workers that are not back in time. @returns the requests that they went on with */
-  takeLost(now: number): string[] {
+  /** Ends the requests of workers that are not back in time. */
+  endLost(): void {
+    const now = this.#now();
     const gone = [...this.#absent].filter(([, { until }]) => until <= now).map(([workerId]) => workerId);
     for (const workerId of gone) this.#absent.delete(workerId);
-    return gone.flatMap((workerId) => this.#of(workerId));
+    for (const workerId of gone) for (const id of this.#of(workerId)) this.ended(id);
   }
 
-  /** Epoch ms at which `takeLost` has something to return; null if no worker is away. */
+  /** Epoch ms at which `endLost` has something to do; null if no worker is away. */
   get nextLost(): number | null {
     const times = [...this.#absent.values()].map(({ until }) => until);
     return times.length > 0 ? Math.min(...times) : null;

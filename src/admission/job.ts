@@ -1,0 +1,52 @@
+import type { Weighed } from './account.ts';
+import type { OverLimit } from './scope.ts';
+
+/** What a job may cost, as far as its caller's request shows. */
+export interface Cost {
+  /** The model that the job names; null if it names none. */
+  model: string | null;
+  /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
+  served?: string;
+  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
+  tokens: number;
+}
+
+/** The fields that admission control looks at of a job of either mode. */
+export interface Job {
+  id: string;
+  token_name: string | null;
+  config_id: string;
+  priority: number;
+  /** Without a cost, the job's token had no limits when the job was submitted. */
+  readonly extras: { readonly cost?: Cost };
+}
+
+/** A job that is a row of the queue's. */
+export interface StoredJob extends Job {
+  readonly mode: 'stored';
+  /** 1 if the job is pending and held back. */
+  is_held: 0 | 1;
+  /** When the newest lease began, epoch ms; null if there was none, so that the job's request is not counted yet. */
+  leased_at: number | null;
+}
+
+/** A job whose caller waits. */
+export interface WaitingJob extends Job {
+  readonly mode: 'waiting';
+  submitted_at: number;
+  /** When the pending request is rejected for want of a free slot, epoch ms. */
+  slot_by: number;
+  /** Whether its caller did not say how long it waits. */
+  waits_for_start: boolean;
+  /** The limit that holds the request back; null if it is admitted. */
+  held: OverLimit | null;
+  /** When the request was admitted, epoch ms. */
+  admitted_at: number | null;
+}
+
+/** Returns what limits look at of a job. */
+export function weigh({ id, extras, config_id }: Pick<Job, 'id' | 'extras' | 'config_id'>): Weighed {
+  const { model, served, tokens } = extras.cost ?? { model: null, tokens: 0 };
+  const names = new Set([model, served, config_id].filter((name) => name !== null && name !== undefined));
+  return { id, tokens, names: [...names] };
+}
