@@ -11,7 +11,7 @@ import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { RunpodQueueSettings } from './runpod/settings.ts';
-import type { BackpressureSettings } from './telemetry/backpressure.ts';
+import type { BackpressureSettings } from './telemetry/load-watch.ts';
 import {
   hostsIn,
   MANY_STREAMS,

@@ -3,7 +3,7 @@ import { containerVariables, variable } from '../process/index.ts';
 import { GRACE_SECONDS } from '../process/way-down.ts';
 import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { QUEUES } from './queue-choice.ts';
-import { defaultPauseThreshold } from './telemetry/backpressure.ts';
+import { defaultPauseThreshold } from './telemetry/load-watch.ts';
 
 /** Readers take a stream that stands still for longer than this for one that hangs, ms. */
 const MOST_INTERVAL_MS = 10_000;

@@ -3,7 +3,7 @@ import type { AnswersSettings } from './answers/answers.ts';
 import type { FileAccessSettings } from './files/file-access.ts';
 import type { RunpodSettings } from './run/runpod-input.ts';
 import type { SessionSettings } from './session/session-state.ts';
-import type { BackpressureSettings } from './telemetry/backpressure.ts';
+import type { BackpressureSettings } from './telemetry/load-watch.ts';
 
 export interface WorkerSettings extends SessionSettings, FileAccessSettings, AnswersSettings {
   instance: Instance;

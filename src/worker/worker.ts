@@ -11,9 +11,9 @@ import { takesFields } from './run/added-fields.ts';
 import { isExtended } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';
-import type { EngineStep } from './telemetry/engine-start.ts';
 import { type Beat, type PostHeartbeat, wordsOf } from './telemetry/heartbeat.ts';
 import { LoadWatch } from './telemetry/load-watch.ts';
+import type { EngineStep } from './telemetry/tally.ts';
 import { WorkerStatus } from './telemetry/worker-status.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
 

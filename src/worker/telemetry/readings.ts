@@ -1,7 +1,77 @@
 import type { EngineGauges } from '../../engine/client/types.ts';
+import { devicesIn } from '../../engine/machine/gpus.ts';
+import { nvidiaSmi } from '../../engine/machine/nvidia-smi.ts';
 import { withTimeout } from '../../process/clock.ts';
 import type { GpuReading } from '../../protocol/index.ts';
+import type { Clock } from '../clock.ts';
 import type { Ports } from '../ports.ts';
+
+const MIB = 1024 ** 2;
+
+/**
+ * nvidia-smi's columns in the order requested, with the reading that each becomes. The name is last, as it may hold a
+ * comma.
+ */
+const COLUMNS: [string, (value: number) => Partial<GpuReading>][] = [
+  ['memory.used', (value) => ({ memory_used_bytes: Math.round(value * MIB) })],
+  ['memory.total', (value) => ({ memory_total_bytes: Math.round(value * MIB) })],
+  ['utilization.gpu', (value) => ({ utilization: Math.min(1, value / 100) })],
+  ['temperature.gpu', (value) => ({ temperature_celsius: value })],
+  ['power.draw', (value) => ({ power_watts: value })],
+];
+const QUERY = `--query-gpu=${[...COLUMNS.map(([column]) => column), 'name'].join()}`;
+
+const NVIDIA_SMI_LIMIT_MS = 5000;
+/**
+ * A reading is kept for this long, ms: nvidia-smi takes up to a second of processor time on a machine with many GPUs.
+ */
+const KEPT_MS = 2000;
+
+/**
+ * Returns a reader of every GPU that CUDA_VISIBLE_DEVICES leaves visible. Once there is no nvidia-smi, it asks no more.
+ * Calls soon after each other share one reading. It never rejects, and leaves out what it cannot learn.
+ */
+export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promise<GpuReading[]> {
+  const which = whichGpus(env);
+  let isAbsent = which === null;
+  let newest: { atMs: number; reading: Promise<GpuReading[]> } | null = null;
+  const read = async () => {
+    const args = [QUERY, '--format=csv,noheader,nounits', ...(which ?? [])];
+    const answer = await nvidiaSmi({ args, env, limitMs: NVIDIA_SMI_LIMIT_MS });
+    isAbsent = answer.case === 'absent';
+    return answer.case === 'answered' ? readGpus(answer.output) : [];
+  };
+  return async () => {
+    if (isAbsent) return [];
+    if (!newest || clock.now() - newest.atMs >= KEPT_MS) newest = { atMs: clock.now(), reading: read() };
+    return await newest.reading;
+  };
+}
+
+/** Reads a line for each GPU; values such as `[N/A]` are left out, and so are warnings between the lines. */
+export function readGpus(csv: string): GpuReading[] {
+  return csv.split('\n').flatMap((line) => {
+    const cells = line.split(',').map((cell) => cell.trim());
+    if (cells.length <= COLUMNS.length) return [];
+    const figures = COLUMNS.map(([, reading], at) => {
+      const cell = cells[at]!;
+      return cell !== '' && Number.isFinite(Number(cell)) ? reading(Number(cell)) : {};
+    });
+    const name = cells.slice(COLUMNS.length).join(', ').slice(0, 256);
+    return [Object.assign({ name }, ...figures) as GpuReading];
+  });
+}
+
+/**
+ * Returns arguments that name the visible GPUs: nvidia-smi itself sees every GPU of the machine. Returns null if there
+ * is none here, or only slices, which nvidia-smi cannot be asked for.
+ */
+function whichGpus({ CUDA_VISIBLE_DEVICES: visible }: NodeJS.ProcessEnv): string[] | null {
+  if (visible === undefined) return [];
+  const devices = devicesIn(visible);
+  const isWhole = devices.length > 0 && !devices.some((device) => device.startsWith('MIG-'));
+  return isWhole ? [`--id=${devices.join()}`] : null;
+}
 
 /** A report that is due waits this long for readings, ms. */
 const WITHIN_MS = 500;

@@ -1,9 +1,8 @@
 import type { Heartbeat, Instance } from '../../protocol/index.ts';
 import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
-import { EngineStart, type EngineStep } from './engine-start.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Collector, type Readings } from './readings.ts';
-import { RateMeter, WorkTally } from './work-tally.ts';
+import { EngineStart, type EngineStep, RateMeter, WorkTally } from './tally.ts';
 
 export interface StatusSettings {
   instance: Instance;

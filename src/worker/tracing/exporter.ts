@@ -22,9 +22,9 @@ import type { Log } from '../../process/log.ts';
 import { Outage } from '../../process/outage.ts';
 import { manifest } from '../../process/package.ts';
 import { LAST_WORDS_MS } from '../../process/way-down.ts';
+import type { Span } from './attributes.ts';
+import type { SpanSink } from './job-spans.ts';
 import type { TracingSettings } from './settings.ts';
-import type { Span } from './span.ts';
-import type { SpanSink } from './tracer.ts';
 
 /** OpenTelemetry's SDK is loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
 

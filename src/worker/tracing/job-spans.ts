@@ -1,10 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import type { EngineCall } from '../../engine/client/types.ts';
-import { type Job, writeTraceparent } from '../../protocol/index.ts';
-import type { AttemptEnd, AttemptTrace } from '../ports.ts';
-import { genAiRequest, genAiUsage, pathOf } from './gen-ai.ts';
-import type { JobPlace } from './job-place.ts';
-import type { Attributes, Span, SpanRef } from './span.ts';
+import { type Job, type TraceParent, writeTraceparent } from '../../protocol/index.ts';
+import type { AttemptEnd, AttemptTrace, JobTracer } from '../ports.ts';
+import {
+  type Attributes,
+  genAiRequest,
+  genAiUsage,
+  type JobPlace,
+  pathOf,
+  placeOf,
+  type Span,
+  type SpanRef,
+} from './attributes.ts';
 
 /** The worker whose spans these are. */
 export interface SpanOrigin {
@@ -36,7 +43,7 @@ interface Chat {
  *
  * The attempt that ends the job exports the first two.
  */
-export class JobSpans implements AttemptTrace {
+class JobSpans implements AttemptTrace {
   readonly #job: Job;
   readonly #place: JobPlace;
   readonly #isSampled: boolean;
@@ -243,4 +250,35 @@ export class JobSpans implements AttemptTrace {
 function errorOf(end: AttemptEnd): string | null {
   if (end.result === 'succeeded') return null;
   return end.result === 'failed' ? end.code : end.reason;
+}
+
+/** The receiver of spans, which also decides which are wanted. */
+export interface SpanSink {
+  /** Tells whether a trace is wanted. @param parent null: the span begins a trace */
+  isSampled(traceId: string, parent: TraceParent | null): boolean;
+  emit(spans: Span[]): void;
+}
+
+/** Makes the spans of jobs. */
+export class Tracer implements JobTracer {
+  readonly #queueId: string;
+  readonly #origin: SpanOrigin;
+  readonly #sink: SpanSink;
+
+  constructor(queueId: string, origin: SpanOrigin, sink: SpanSink) {
+    this.#queueId = queueId;
+    this.#origin = origin;
+    this.#sink = sink;
+  }
+
+  /** Begins the spans of a job that has come. */
+  begin(job: Job, arrivedMs: number): JobSpans {
+    const place = placeOf(this.#queueId, job);
+    return new JobSpans(job, place, {
+      isSampled: this.#sink.isSampled(place.traceId, place.caller),
+      origin: this.#origin,
+      arrivedMs,
+      emit: (spans) => this.#sink.emit(spans),
+    });
+  }
 }

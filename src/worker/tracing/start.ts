@@ -1,7 +1,6 @@
 import type { Log } from '../../process/log.ts';
-import type { SpanOrigin } from './job-spans.ts';
+import { type SpanOrigin, Tracer } from './job-spans.ts';
 import { tracingSettings } from './settings.ts';
-import { Tracer } from './tracer.ts';
 
 export interface Tracing {
   tracer: Tracer;

@@ -19,7 +19,7 @@ import { jobFacts } from '../../../src/request-facts/job-facts.ts';
 import { lengthsOf } from '../../../src/request-facts/lengths.ts';
 import { prefillable } from '../../../src/worker/prefill/request.ts';
 import { namesAudio } from '../../../src/worker/run/request-body.ts';
-import { genAiRequest } from '../../../src/worker/tracing/gen-ai.ts';
+import { genAiRequest } from '../../../src/worker/tracing/attributes.ts';
 
 const LONG = 'word '.repeat(2000);
 /** The prompt of each form of request. */

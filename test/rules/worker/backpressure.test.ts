@@ -4,7 +4,7 @@ import {
   nextCheckMs,
   nextPressure,
   type Pressure,
-} from '../../../src/worker/telemetry/backpressure.ts';
+} from '../../../src/worker/telemetry/load-watch.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { gpuCollector, readGpus } from '../../../src/worker/telemetry/gpu-readings.ts';
+import { gpuCollector, readGpus } from '../../../src/worker/telemetry/readings.ts';
 import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../src/protocol/index.ts';
-import { genAiRequest } from '../../../src/worker/tracing/gen-ai.ts';
-import { placeOf } from '../../../src/worker/tracing/job-place.ts';
+import { genAiRequest, placeOf, type Span } from '../../../src/worker/tracing/attributes.ts';
+import { Tracer } from '../../../src/worker/tracing/job-spans.ts';
 import { tracingSettings } from '../../../src/worker/tracing/settings.ts';
-import type { Span } from '../../../src/worker/tracing/span.ts';
-import { Tracer } from '../../../src/worker/tracing/tracer.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const CALLER = '00f067aa0ba902b7';
