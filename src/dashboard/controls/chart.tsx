@@ -2,26 +2,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { clockTime, many } from '../../show/format.ts';
 import { timeZone } from '../clock.ts';
 import { isDark as isDarkNow } from '../theme.ts';
-import type { PlotOptions, Series, TimeMark } from './plot.ts';
+import type { PlotOptions, Series } from './plot.ts';
 
-interface ChartProps {
+interface ChartProps extends Omit<PlotOptions, 'timeZone'> {
   title: string;
-  at: readonly number[];
-  series: readonly Series[];
-  format(value: number | null): string;
-  /** The highest value of the axis; left out, the values decide. */
-  most?: number;
-  /** Whether the values are whole numbers, so that the axis marks nothing between two of them. */
-  isWhole?: boolean;
-  /** Whether the chart spans days rather than hours. */
-  isLong?: boolean;
   /** The number of measurements, for percentiles. */
   n?: number;
-  /** The key of the cursor: charts with the same key move theirs together. */
-  cursor?: string;
-  marks?: readonly TimeMark[];
-  /** Called where the user dragged over a span of time, epoch ms. */
-  onSelect?(from: number, to: number): void;
 }
 
 /** The table for those who do not see the chart has this many steps. */
