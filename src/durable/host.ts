@@ -1,7 +1,10 @@
 import type { Alarm, Sql } from './ports.ts';
 
+/** A host that closes an object's sockets gives their peers this long to answer before it drops the connections, ms. */
+export const CLOSE_ANSWER_MS = 50;
+
 /**
- * What a host hands to each of its objects: storage, clock, timers, sockets. An object is one instance of a class for
+ * The host of an object, as the object sees it: storage, clock, timers, sockets. An object is one instance of a class for
  * one queue id, with a database of its own. There are two hosts: `host/node` runs all objects in one process, and
  * `host/cloudflare` runs each as a Durable Object.
  *

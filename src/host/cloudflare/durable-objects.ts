@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { BatchesObject as HostedBatches } from '../../batches/object.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { type ObjectHost, quietly } from '../../durable/host.ts';
+import { CLOSE_ANSWER_MS, type ObjectHost, quietly } from '../../durable/host.ts';
 import type { FileBucket } from '../../files/bucket-file.ts';
 import { FileObject as HostedFile } from '../../files/object.ts';
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
@@ -73,9 +73,6 @@ export class FleetObject extends shellOf({
 
 type QueueEnv = ObjectBindings & QueueObjectSettings & PrivateNetwork;
 
-/** Peers get this long to answer a close before their connections are dropped, ms. */
-const LAST_WORDS_MS = 50;
-
 const QueueShell = shellOf({
   hosted: HostedQueue,
   make: (host: ObjectHost<KeptOfWorker>, env: QueueEnv) =>
@@ -103,7 +100,7 @@ export class QueueObject extends QueueShell {
    */
   async closeSockets(): Promise<void> {
     await this.hosted.closeSockets();
-    setTimeout(() => this.ctx.abort('queue restarting'), LAST_WORDS_MS);
+    setTimeout(() => this.ctx.abort('queue restarting'), CLOSE_ANSWER_MS);
   }
 }
 

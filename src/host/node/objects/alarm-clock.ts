@@ -1,3 +1,4 @@
+import { systemClock, type Timer } from '../../../process/clock.ts';
 import type { ObjectAlarm } from '../storage/alarm.ts';
 
 interface AlarmClockPorts {
@@ -17,7 +18,7 @@ interface AlarmClockPorts {
  */
 export class AlarmClock {
   readonly #ports: AlarmClockPorts;
-  #timer: Later | null = null;
+  #timer: Timer;
   #isFiring = false;
   #hasEnded = false;
 
@@ -32,16 +33,15 @@ export class AlarmClock {
   /** Sets the timer. The owner calls it when another time was stored, and when the wall clock was set. */
   arm(): void {
     const { alarm, now, pauses } = this.#ports;
-    this.#timer?.cancel();
-    this.#timer = null;
+    systemClock.clearTimeout(this.#timer);
     const at = alarm.get();
     if (at === null || this.#isFiring || this.#hasEnded) return;
-    this.#timer = later(Math.max(at - now(), pauses.leftMs()), () => void this.#due());
+    this.#timer = systemClock.setTimeout(() => void this.#due(), Math.max(at - now(), pauses.leftMs()));
   }
 
   end(): void {
     this.#hasEnded = true;
-    this.#timer?.cancel();
+    systemClock.clearTimeout(this.#timer);
   }
 
   async #due(): Promise<void> {
@@ -88,22 +88,4 @@ export class Pauses {
   leftMs(): number {
     return Math.max(0, this.#notBefore - performance.now());
   }
-}
-
-/** The longest timer of Node, ms: a longer one fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
-export interface Later {
-  cancel(): void;
-}
-
-/** Runs something once, after any number of ms. */
-export function later(ms: number, run: () => void): Later {
-  let timer: NodeJS.Timeout;
-  const wait = (left: number) => {
-    const part = Math.min(left, LONGEST_TIMER_MS);
-    timer = setTimeout(() => (left > part ? wait(left - part) : run()), part);
-  };
-  wait(ms);
-  return { cancel: () => clearTimeout(timer) };
 }

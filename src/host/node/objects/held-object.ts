@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Log, ObjectHost } from '../../../durable/host.ts';
+import { CLOSE_ANSWER_MS, type Log, type ObjectHost } from '../../../durable/host.ts';
+import { systemClock, type Timer } from '../../../process/clock.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import { ObjectDatabase } from '../storage/database.ts';
-import { type Later, later, Pauses } from './alarm-clock.ts';
+import { Pauses } from './alarm-clock.ts';
 import { type Caller, Life, ObjectEnded } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
 
@@ -27,9 +28,6 @@ const SHORT_LIFE_MS = 10_000;
 /** When an object cannot be made, its callers get the error for this many ms before it is tried again. */
 const TRIED_AGAIN_MS = 1000;
 
-/** Peers get this long to answer a close before their connections are dropped, ms. */
-const LAST_WORDS_MS = 50;
-
 /** The process that ends waits at most this many ms for what an object still has to do. */
 const LEAVE_WITHIN_MS = 2000;
 
@@ -47,7 +45,7 @@ export class HeldObject {
   #life: Life | null = null;
   #begins: Promise<Life> | null = null;
   #bornAt = 0;
-  #waking: Later | undefined;
+  #waking: Timer;
   /** The time of the closed object's alarm, epoch ms; null: it is not set, or the object is not closed. */
   #wakesAt: number | null = null;
   /** Why the object could not be made. Callers get the error until `until`, ms of `performance.now()`. */
@@ -136,10 +134,10 @@ export class HeldObject {
     const life = this.#life;
     if (life) {
       await Promise.race([life.leave().catch(() => {}), sleep(LEAVE_WITHIN_MS, null, { ref: false })]);
-      await sleep(LAST_WORDS_MS);
+      await sleep(CLOSE_ANSWER_MS);
     }
     this.#hasStopped = true;
-    this.#waking?.cancel();
+    systemClock.clearTimeout(this.#waking);
     this.#life?.end(new ObjectEnded(STOPPED));
     life?.dropSockets();
     const database = await this.#opens?.catch(() => null);
@@ -259,7 +257,7 @@ export class HeldObject {
   }
 
   #wakeLater(ms: number): void {
-    this.#waking?.cancel();
-    this.#waking = later(ms, () => void this.wake());
+    systemClock.clearTimeout(this.#waking);
+    this.#waking = systemClock.setTimeout(() => void this.wake(), ms);
   }
 }

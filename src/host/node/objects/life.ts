@@ -1,9 +1,10 @@
 import type { WebSocket } from 'ws';
 import type { HostSocket, Log, ObjectHost } from '../../../durable/host.ts';
 import type { Alarm, Sql } from '../../../durable/ports.ts';
+import { systemClock, type Timer } from '../../../process/clock.ts';
 import type { ObjectDatabase } from '../storage/database.ts';
 import type { ObjectStorage } from '../storage/storage.ts';
-import { AlarmClock, type Later, later, type Pauses } from './alarm-clock.ts';
+import { AlarmClock, type Pauses } from './alarm-clock.ts';
 import { type Hosted, LifeSockets } from './life-sockets.ts';
 import { plainCopy } from './plain-copy.ts';
 import { keptQueueId } from './queue-id.ts';
@@ -51,7 +52,7 @@ export class Life implements ObjectHost<unknown> {
   readonly #alarmClock: AlarmClock;
   readonly #made: Promise<Hosted>;
   readonly #sockets: LifeSockets;
-  readonly #timers = new Set<Later>();
+  readonly #timers = new Set<Timer>();
   /** The callers that have no answer yet: each is rejected if the object ends. */
   readonly #callers = new Set<(error: Error) => void>();
   /** Counts calls, events, work in the background and questions to others that have not ended. */
@@ -140,13 +141,13 @@ export class Life implements ObjectHost<unknown> {
 
   after(ms: number, run: () => void): () => void {
     if (this.#end) return () => {};
-    const timer = later(ms, () => {
+    const timer = systemClock.setTimeout(() => {
       this.#timers.delete(timer);
       this.#tell('a timer', run, () => this.restart(AFTER_ERROR));
-    });
+    }, ms);
     this.#timers.add(timer);
     return () => {
-      timer.cancel();
+      systemClock.clearTimeout(timer);
       this.#timers.delete(timer);
     };
   }
@@ -258,7 +259,7 @@ export class Life implements ObjectHost<unknown> {
     database.undo(error);
     if (this.#alarmClock.isFiring) pauses.failed();
     this.#alarmClock.end();
-    for (const timer of this.#timers) timer.cancel();
+    for (const timer of this.#timers) systemClock.clearTimeout(timer);
     this.#sockets.end();
     for (const reject of this.#callers) reject(error);
     this.#callers.clear();
