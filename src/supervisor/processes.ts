@@ -4,7 +4,7 @@ import type { EngineCommand } from '../engine/kinds/description.ts';
 import { exitCodeOf, guardGroup, type ProcessGroup } from '../process/child.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { parseValue } from '../protocol/index.ts';
-import { type SupervisorMessage, WorkerMessage } from '../worker/ipc.ts';
+import { type SupervisorMessage, WorkerMessage } from '../worker/supervisor-channel.ts';
 
 export interface EngineHandlers {
   /** Takes text as it arrives, from either stream. */

@@ -1,6 +1,6 @@
 import type { FailureKind } from '../engine/kinds/report.ts';
 import type { ReceivedSignal } from '../process/index.ts';
-import type { SupervisorMessage } from '../worker/ipc.ts';
+import type { SupervisorMessage } from '../worker/supervisor-channel.ts';
 
 /**
  * States of the supervisor.

@@ -8,27 +8,23 @@ import { logProxies } from '../process/outgoing.ts';
 import { manifest } from '../process/package.ts';
 import { endOfStep } from '../process/way-down.ts';
 import type { Instance } from '../protocol/index.ts';
-import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
 import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { openEngine } from './engine-access.ts';
-import { EngineWatch } from './engine-watch.ts';
+import { type AwaitedSettings, EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
 import { DiskSpool } from './jobs/disk-spool.ts';
-import { machineId } from './machine-id.ts';
-import { terminateOwnMachine } from './own-machine.ts';
+import { machineId, terminateOwnMachine } from './machine.ts';
 import type { Ports } from './ports.ts';
-import { openQueue, type QueueAccess } from './queue-access.ts';
-import { withQueueDefaults } from './queue-choice.ts';
-import { QueueWatch } from './queue-watch.ts';
+import { openQueue, type QueueAccess, QueueWatch } from './queue-access.ts';
 import { listenToSupervisor, SUPERVISOR } from './supervisor-channel.ts';
 import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import { gpuCollector } from './telemetry/readings.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
 import { startTracing } from './tracing/start.ts';
-import { Worker } from './worker.ts';
-import type { WorkerEvents } from './worker-interface.ts';
+import { withQueueDefaults } from './variables.ts';
+import { Worker, type WorkerEvents } from './worker.ts';
 
 /**
  * V8 compiles undici's HTTP parser again, optimized, after a budget that three requests use up: 12 MB that are not

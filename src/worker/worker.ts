@@ -2,20 +2,45 @@ import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
 import { endOfStep } from '../process/way-down.ts';
-import type { ModelCard } from '../protocol/index.ts';
-import { Answers } from './answers/answers.ts';
+import type { Instance, ModelCard } from '../protocol/index.ts';
+import { Answers, type AnswersSettings } from './answers/answers.ts';
+import type { FileAccessSettings } from './files/file-access.ts';
 import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
 import { takesFields } from './run/added-fields.ts';
+import type { RunpodSettings } from './run/runpod-input.ts';
 import { isExtended } from './session/peer.ts';
 import { Session } from './session/session.ts';
-import type { SessionState } from './session/session-state.ts';
+import type { SessionSettings, SessionState } from './session/session-state.ts';
 import { type Beat, type PostHeartbeat, wordsOf } from './telemetry/heartbeat.ts';
-import { LoadWatch } from './telemetry/load-watch.ts';
+import { type BackpressureSettings, LoadWatch } from './telemetry/load-watch.ts';
 import type { EngineStep } from './telemetry/tally.ts';
 import { WorkerStatus } from './telemetry/worker-status.ts';
-import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
+
+export interface WorkerSettings extends SessionSettings, FileAccessSettings, AnswersSettings {
+  instance: Instance;
+  renewAfterSeconds: number;
+  graceSeconds: number;
+  heartbeatIntervalSeconds: number;
+  /** The time at which the container was created, epoch ms, where that is known. */
+  createdAtMs?: number | undefined;
+  /** The settings of backpressure; null: jobs are taken whatever the engine's gauges say. */
+  backpressure: BackpressureSettings | null;
+  /** True if answers are moved: the engine goes on from token ids. */
+  moves?: boolean;
+  /** The form of answers to `runpod` jobs; left out: as of RunPod's worker without variables. */
+  runpod?: RunpodSettings;
+}
+
+export interface WorkerEvents {
+  /** Called when slots are offered: the engine is healthy and the queue has answered. */
+  ready(models: string[]): void;
+  /** Called when a job failed as jobs of a dying engine do: the engine should be probed before more jobs come. */
+  engineDoubted(message: string): void;
+  /** Called when everything is closed; the process should end with this code. */
+  ended(exitCode: number): void;
+}
 
 /**
  * A whole pull worker: session, jobs, answers, heartbeats and the way out. It is told what happens to the engine and to

@@ -7,8 +7,7 @@ import {
 } from '../../src/protocol/index.ts';
 import type { Spool } from '../../src/worker/jobs/settlement.ts';
 import type { Ports } from '../../src/worker/ports.ts';
-import { Worker } from '../../src/worker/worker.ts';
-import type { WorkerSettings } from '../../src/worker/worker-interface.ts';
+import { Worker, type WorkerSettings } from '../../src/worker/worker.ts';
 import { FakeConnection } from './fake-connection.ts';
 import { FakeEngine } from './fake-engine.ts';
 import { settled, VirtualClock } from './virtual-clock.ts';

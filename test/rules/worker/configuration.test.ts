@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
-import { withQueueDefaults } from '../../../src/worker/queue-choice.ts';
+import { withQueueDefaults } from '../../../src/worker/variables.ts';
 
 const GOOD = { CASOLA_WS_URL: 'wss://queue.example/', CASOLA_CONFIG_ID: 'my-model', VLLM_MODEL: 'a/b' };
 

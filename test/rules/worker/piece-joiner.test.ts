@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { WorkerSettings } from '../../../src/worker/worker-interface.ts';
+import type { WorkerSettings } from '../../../src/worker/worker.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 const EVENTS = 'text/event-stream; charset=utf-8';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../../src/process/index.ts';
-import { terminateOwnMachine } from '../../../src/worker/own-machine.ts';
-import { QueueWatch } from '../../../src/worker/queue-watch.ts';
+import { terminateOwnMachine } from '../../../src/worker/machine.ts';
+import { QueueWatch } from '../../../src/worker/queue-access.ts';
 import { letPass } from '../../support/driver-calls.ts';
 import { FakeProvider } from '../../support/fakes/fake-provider.ts';
 import { FakeRunpod } from '../../support/fakes/fake-runpod.ts';

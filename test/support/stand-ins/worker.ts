@@ -1,4 +1,4 @@
-import type { SupervisorMessage } from '../../../src/worker/ipc.ts';
+import type { SupervisorMessage } from '../../../src/worker/supervisor-channel.ts';
 
 /**
  * A worker that only shows what its supervisor does to it. `STAND_IN_WORKER`: `exit N` ends at once,
