@@ -14,10 +14,9 @@ import { submitAndListen } from './commands/submit.ts';
 import { follow, get, leaveListener, listen, nextSettled, takeOutput, wait } from './commands/wait.ts';
 import { ledger, stayed } from './projections/ledger.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
-import { contents, list, ownerOf, webhookBody } from './views/jobs.ts';
+import { contents, list, ownerOf, waitingJob, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';
-import { awaitsStart, hearStarts, waitingLines } from './waiting/admission.ts';
-import { waitingJob } from './waiting/stored-job.ts';
+import { awaitsStart, hearStarts, waitingLines } from './waiting.ts';
 
 /*
  * The calls that a queue answers, by their kind. Each is a function of the core and its own arguments, with its

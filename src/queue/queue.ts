@@ -30,7 +30,7 @@ import { type Core, createCore } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLE_STEPS, QUEUE_TABLES } from './store/tables.ts';
-import { admitHeld, nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
+import { admitHeld, nextRejection, rejectOverdue, waitOrReject } from './waiting.ts';
 
 /**
  * Runs one queue: its calls (calls.ts) by name, and the events of its object. Every method is synchronous, so that its

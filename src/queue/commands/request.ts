@@ -10,7 +10,7 @@ import {
 import type { WaitingJob } from '../state/job.ts';
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
-import { ambiguous, reject } from '../waiting/admission.ts';
+import { ambiguous, reject } from '../waiting.ts';
 
 /** The answer to a request that arrives after its caller hung up: nobody reads it. */
 const CANCELLED = {

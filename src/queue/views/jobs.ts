@@ -1,4 +1,12 @@
-import { keepMembers, type ListedJob, runpodJob, runpodOutput, writeJson } from '../../protocol/index.ts';
+import {
+  keepMembers,
+  type ListedJob,
+  runpodJob,
+  runpodOutput,
+  type Waiting,
+  waitsFor,
+  writeJson,
+} from '../../protocol/index.ts';
 import {
   type Contents,
   type JobFilter,
@@ -7,9 +15,12 @@ import {
   type JobPage,
   maySee,
   type Viewer,
+  type WaitingJobFacts,
 } from '../rpc.ts';
+import { isBatchWork } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
-import { shortErrorOf, summaryOf, viewOf } from '../store/job-view.ts';
+import { isLeaving, mayRun } from '../state/worker.ts';
+import { attemptErrors, shortErrorOf, summaryOf, viewOf } from '../store/job-view.ts';
 import { readPayload, readResult, type StoredJob } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
 
@@ -121,4 +132,39 @@ function resultOf(core: Core, { id, state }: StoredJob): string {
   if (result !== null) return `"result":${result}`;
   const address = `/api/jobs/${encodeURIComponent(id)}?queue_id=${encodeURIComponent(core.settings.queue_id)}`;
   return `"result":null,"result_url":${JSON.stringify(address)}`;
+}
+
+/** The most characters that are shown of the last attempt's error. */
+const MOST_OF_ERROR = 200;
+
+/**
+ * Returns what a stored job waits for, as far as the queue alone knows; `own` is null where the job waits for its pool.
+ * Null if there is no such job, or it does not wait.
+ */
+export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJobFacts | null {
+  const job = core.stored.find(jobId);
+  if (job === null || job.state !== 'pending' || !maySee(viewer, job.tenant)) return null;
+  const { config_id, model } = job;
+  return { config_id, model, is_batch: isBatchWork(job), own: ownWait(core, job) };
+}
+
+function ownWait(core: Core, job: StoredJob): Waiting | null {
+  if (job.is_held === 1) return core.admission.waitOf(job);
+  if (job.run_after !== null) {
+    const last = attemptErrors(job).at(-1)?.message ?? 'it was given back';
+    const clause = `its attempt ${job.attempts} of ${job.max_attempts} failed, and the next one comes later: ${firstLine(last)}`;
+    return waitsFor('retry', clause, { until: job.run_after });
+  }
+  const able = core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, job.model));
+  const workers = able.filter(({ session }) => session.config_id === job.config_id);
+  if (workers.length === 0 || !workers.every(({ declined }) => declined.has(job.id))) return null;
+  return waitsFor('deadline', 'no worker can meet its deadline at its present load', {
+    until: job.deadline_at,
+    advice: 'Give it a later deadline, or the pool another worker.',
+  });
+}
+
+function firstLine(text: string): string {
+  const line = text.trim().split('\n', 1)[0]!.replace(/\.$/, '');
+  return line.length > MOST_OF_ERROR ? `${line.slice(0, MOST_OF_ERROR)}…` : line;
 }
