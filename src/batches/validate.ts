@@ -1,5 +1,5 @@
 import { findFile } from '../files/file-index.ts';
-import { joinBytes } from '../protocol/join-bytes.ts';
+import { joinBytes } from '../protocol/bytes.ts';
 import type { Batch, LineFault } from './batch.ts';
 import { isFault, type Line, readLine, type SplitLine, splitLines } from './input-lines.ts';
 import { type LineOutcome, record, unservedOutcome } from './outcomes.ts';

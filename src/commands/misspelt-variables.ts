@@ -1,5 +1,5 @@
 import { queueVariables } from '../host/node/settings.ts';
-import { closestName } from '../protocol/spelling.ts';
+import { closestName } from '../protocol/text.ts';
 import { containerShape } from '../supervisor/variables.ts';
 
 /** The prefixes of our variables' names. */

@@ -1,5 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { SessionView } from '../protocol/sign-in.ts';
+import type { SessionView } from '../protocol/tokens.ts';
 import { ask } from './api.ts';
 import { denial, resume } from './live.ts';
 

@@ -1,5 +1,4 @@
-import type { PoolSharing } from '../protocol/sharing.ts';
-import type { LimitView, RateLimits } from '../protocol/token-limits.ts';
+import type { LimitView, PoolSharing, RateLimits } from '../protocol/tokens.ts';
 import * as format from '../show/format.ts';
 
 /** This file combines what the API reports of usage and sharing, and puts it into words. */

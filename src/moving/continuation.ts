@@ -98,7 +98,7 @@ export function continuationOf(cut: Cut): Continuation {
 }
 
 /**
- * Makes the request for the rest of an answer, packed like a caller's (protocol/packed-request.ts).
+ * Makes the request for the rest of an answer, packed like a caller's (protocol/payloads.ts).
  * @param requestId the id under which engines know the request
  */
 export function continuationRequest(cut: Cut, requestId: string): Uint8Array<ArrayBuffer> {

@@ -1,8 +1,8 @@
 import { engineMessage } from './api-errors.ts';
-import { engineJson } from './engine-json.ts';
 import { type Dialect, engineRoute } from './engine-routes.ts';
 import { eventFields } from './event-stream.ts';
 import { fieldsOf, isObject } from './fields.ts';
+import { engineJson } from './kept-json.ts';
 
 /**
  * Decides for all kinds of engines what ends an answer and what is an error in it, in a stream or in one piece

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
-import { GpuReading, Prefills, StartTimes } from './heartbeat.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
+import { GpuReading, Prefills, StartTimes } from './telemetry.ts';
 import { Waiting } from './waiting.ts';
 
 /**

@@ -2,10 +2,69 @@ import * as z from 'zod';
 import { BASE_TASKS } from './base.ts';
 import { MAX_ATTEMPTS } from './bounds.ts';
 import { isPlainPath } from './engine-routes.ts';
-import { AttemptError, Failure } from './failures.ts';
 import { Continues } from './moves.ts';
-import { closestName } from './spelling.ts';
+import { closestName } from './text.ts';
 import { Waiting } from './waiting.ts';
+
+/**
+ * The codes of a job's failure, which decide what happens next.
+ *
+ * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`), or there is
+ * no worker that could run it (`unsupported_by_worker`).
+ * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`,
+ * `adapter_failed`).
+ * Decided by the queue: `lease_expired` and `worker_died` (charged and retried), `deadline`, `cancelled`.
+ */
+const FAILURE_CODES = [
+  'invalid_request',
+  'unsupported_job_type',
+  'unsupported_by_worker',
+  'engine_refused',
+  'engine_error',
+  'engine_died',
+  'engine_unreachable',
+  'engine_overloaded',
+  'adapter_failed',
+  'payload_unreachable',
+  'too_large',
+  'cancelled',
+  'lease_expired',
+  'worker_died',
+  'deadline',
+  'worker_error',
+] as const;
+export type FailureCode = (typeof FAILURE_CODES)[number];
+
+/** One failure: the message for the caller, and what the queue needs to decide about another attempt. */
+export const Failure = z.object({
+  message: z.string(),
+  /** One of FAILURE_CODES from an extended peer; a newer peer may send others. */
+  code: z.string().default('worker_error'),
+  retryable: z.boolean().default(false),
+  /** The engine's own HTTP status, where it gave one. */
+  http_status: z.number().int().min(100).max(599).optional(),
+  /** The engine's own body, parsed where it was JSON. */
+  body: z.unknown().optional(),
+});
+export type Failure = z.infer<typeof Failure>;
+
+/** A failure as one attempt left it in the job's record. */
+export const AttemptError = Failure.extend({
+  attempt: z.number().int(),
+  fence_token: z.number().int(),
+  worker_id: z.string().optional(),
+  /** The ISO time at the queue. */
+  at: z.string(),
+});
+export type AttemptError = z.infer<typeof AttemptError>;
+
+/**
+ * Returns whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are, but for 501, by which
+ * llama.cpp says what it was not started for. A status that blames the caller's request is not.
+ */
+export function isRetryableStatus(status: number): boolean {
+  return status === 408 || status === 429 || (status >= 500 && status !== 501);
+}
 
 const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JOB_ID = /^[\w.:-]{1,128}$/;
@@ -140,7 +199,7 @@ export const ContentType = z
   );
 
 /**
- * The payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts),
+ * The payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (`pack`),
  * so it reaches the engine byte for byte: no number is rounded, no field dropped.
  */
 export const EngineRequest = z.object({
@@ -163,3 +222,47 @@ export const EngineRequest = z.object({
   continues: Continues.optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;
+
+/** An ISO time of the queue's clock. */
+const time = z.iso.datetime();
+const count = z.number().int().min(0);
+
+const ShortError = z.object({ code: z.string(), message: z.string() });
+
+/** A job in a list: without payload and result, its error shortened. */
+export const ListedJob = JobView.omit({
+  fence_token: true,
+  trace_id: true,
+  result: true,
+  withheld: true,
+  error: true,
+  attempt_errors: true,
+}).extend({ error: ShortError.nullable() });
+export type ListedJob = z.infer<typeof ListedJob>;
+
+/** One step of a job's ledger. */
+export const LedgerStep = z.object({
+  at: time,
+  /** The name of the step; queue/events/event.ts lists them. */
+  step: z.string(),
+  attempt: count.describe('From 1; 0 before the first.'),
+  fence_token: count,
+  worker_id: z.string().nullable(),
+  detail: z.string().nullable(),
+});
+export type LedgerStep = z.infer<typeof LedgerStep>;
+
+/** A job's ledger. */
+export const LedgerView = z.object({ job_id: z.string(), steps: z.array(LedgerStep) });
+export type LedgerView = z.infer<typeof LedgerView>;
+
+/**
+ * Makes an id for a job whose submitter gives none: a UUID that begins with the time (version 7 of RFC 9562). Ids that
+ * grow lie side by side in the index of the queue's table, so the jobs of one commit change one page of it, where
+ * random ids would change one each.
+ */
+export function newJobId(): string {
+  const time = Date.now().toString(16).padStart(12, '0');
+  // Everything behind the version comes from the random UUID, whose variant is the same.
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
+}

@@ -1,6 +1,5 @@
 import { JSON_DEPTH, JSON_VALUES } from './bounds.ts';
-import { JsonFault } from './json-fault.ts';
-import { utf8Text } from './utf8.ts';
+import { JsonFault, utf8Text } from './bytes.ts';
 
 /**
  * Finds in the bytes of JSON what must be known of it before it is parsed, and where its members stand. A parser makes

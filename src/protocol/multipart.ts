@@ -1,4 +1,4 @@
-import { joinBytes } from './join-bytes.ts';
+import { joinBytes } from './bytes.ts';
 import { percentDecoded } from './text.ts';
 
 /** Parses `multipart/form-data` (RFC 7578) as it comes, and keeps only bytes that cannot be classified yet. */

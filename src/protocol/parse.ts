@@ -1,8 +1,7 @@
 import type * as z from 'zod';
 import { JSON_DEPTH } from './bounds.ts';
+import { JsonFault } from './bytes.ts';
 import { fieldsOf } from './fields.ts';
-import { MOST_FRAMES } from './frame-messages.ts';
-import { JsonFault } from './json-fault.ts';
 import { beginsObject, checkJson, elementsOf, jsonFields } from './json-text.ts';
 import { keepTree } from './kept-json.ts';
 import { schemaWords } from './schema-words.ts';
@@ -26,7 +25,7 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
 }
 
 /**
- * Parses the frames of one message (frame-messages.ts), each as `parseJson` does.
+ * Parses the frames of one message (`messagesOf`), each as `parseJson` does.
  * @param kept a member of frames that keeps its JSON (kept-json.ts)
  */
 export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string): Parsed<T>[] {
@@ -93,4 +92,34 @@ export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
   }
   const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
   return { ok: false, message: `${where}${issue?.message ?? 'not valid'}` };
+}
+
+/** A message takes no further frame once it has this many characters. */
+const MOST_CHARACTERS = 64 * 1024;
+/** The most frames in one message. */
+export const MOST_FRAMES = 256;
+
+/**
+ * Packs frames into messages, in their order. Between extended peers a text message is one frame, or a JSON array of
+ * several that were sent in one go: a message costs either side more than its contents.
+ * @param frames as JSON
+ */
+export function messagesOf(frames: readonly string[]): string[] {
+  const messages: string[] = [];
+  let together: string[] = [];
+  let characters = 0;
+  for (const frame of frames) {
+    together.push(frame);
+    characters += frame.length;
+    if (characters < MOST_CHARACTERS && together.length < MOST_FRAMES) continue;
+    messages.push(messageOf(together));
+    together = [];
+    characters = 0;
+  }
+  if (together.length > 0) messages.push(messageOf(together));
+  return messages;
+}
+
+function messageOf(frames: readonly string[]): string {
+  return frames.length === 1 ? frames[0]! : `[${frames.join()}]`;
 }

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { closestName } from './spelling.ts';
+import { closestName } from './text.ts';
 
 /**
  * Says what a schema finds wrong with a value, for its author: `expected a whole number, not 0.5`. Callers hand it to
@@ -122,4 +122,17 @@ function unionFault(issue: z.core.$ZodRawIssue<z.core.$ZodIssueInvalidUnion>) {
   );
   const expected = `expected ${[...new Set(alternatives)].join(' or ')}`;
   return { expected: alternatives.length > 0 ? expected : 'is not possible here', given: shown(input) };
+}
+
+/** Puts a value in place of a field that is left out, or null as some senders write it. */
+export function otherwise<T>(schema: z.ZodType<T>, value: T) {
+  return schema.nullish().transform((given) => given ?? value);
+}
+
+/** Treats a field that is null as one that is left out. */
+export function maybe<T>(schema: z.ZodType<T>) {
+  return schema
+    .nullish()
+    .transform((given) => given ?? undefined)
+    .optional();
 }

@@ -92,3 +92,77 @@ export function printable(text: string): string {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
 }
+
+/**
+ * Returns the known name that an unknown one was probably meant for, or null if none is near. A third of its letters
+ * may be off, three at most.
+ * @param atMost how many may be off in any case
+ */
+export function closestName(name: string, known: Iterable<string>, atMost = 3): string | null {
+  const most = Math.min(atMost, Math.ceil(name.length / 3));
+  let closest: { name: string; off: number } | null = null;
+  for (const candidate of known) {
+    if (Math.abs(candidate.length - name.length) > most) continue;
+    const off = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (off <= most && (closest === null || off < closest.off)) closest = { name: candidate, off };
+  }
+  return closest?.name ?? null;
+}
+
+/** Counts the letters to add, drop or change (Levenshtein). */
+export function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/**
+ * Returns whether a name fits a pattern, in which `*` stands for any run of characters, also for none: `runpod-*`. Such
+ * patterns say which ids of queues and workers are allowed.
+ */
+export function matchesPattern(pattern: string, name: string): boolean {
+  const [first = '', ...rest] = pattern.split('*');
+  if (rest.length === 0) return name === pattern;
+  const last = rest.pop() as string;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
+}
+
+/**
+ * Writes a duration as the page and the ledger show it: `850 ms`, `4.2 s`, `12 s`, `1 min 05 s`, `12 min`, `3 h 12
+ * min`, `2 d 4 h`.
+ */
+export function duration(ms: number): string {
+  const value = Math.max(0, ms);
+  if (value < 999.5) return `${Math.round(value)} ms`;
+  if (value < 9_950) return `${(value / 1000).toFixed(1)} s`;
+  return inUnits(Math.round(value / 1000));
+}
+
+/** Writes a duration with seconds as the smallest unit, for a value that ticks. */
+export function age(ms: number): string {
+  return inUnits(Math.max(0, Math.floor(ms / 1000)));
+}
+
+function inUnits(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 10) return `${minutes} min ${String(seconds % 60).padStart(2, '0')} s`;
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours} h ${String(minutes % 60).padStart(2, '0')} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}

@@ -1,5 +1,4 @@
-import type { Limits, RateLimits } from './token-limits.ts';
-import type { TokenView } from './token-view.ts';
+import type { Limits, RateLimits, TokenView } from './tokens.ts';
 
 /**
  * The names of a token's limits. They do not stand beside their schema: the page imports them, and its content security

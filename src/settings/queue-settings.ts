@@ -1,6 +1,6 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
-import { matchesPattern } from '../protocol/patterns.ts';
+import { matchesPattern } from '../protocol/text.ts';
 import { checkAlertUrl } from './webhooks.ts';
 
 /** The id of the queue for a request that names none. */

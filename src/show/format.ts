@@ -1,4 +1,4 @@
-import * as spelled from '../protocol/duration.ts';
+import * as spelled from '../protocol/text.ts';
 
 /** The sign for a value that is not known; never 0. */
 export const UNKNOWN = '–';

@@ -1,4 +1,4 @@
-import type { LedgerStep } from '../protocol/job-answers.ts';
+import type { LedgerStep } from '../protocol/jobs.ts';
 
 /** A job's activity in a span of time. */
 export type Activity = 'wait' | 'prefill' | 'decode' | 'run';

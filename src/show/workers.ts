@@ -1,5 +1,5 @@
 import type { WorkerState } from '../protocol/fleet-view.ts';
-import type { GpuReading } from '../protocol/heartbeat.ts';
+import type { GpuReading } from '../protocol/telemetry.ts';
 
 /**
  * The rank of a worker's state by how much it needs somebody, most first. Working states share one rank, whether or

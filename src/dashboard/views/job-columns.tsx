@@ -1,5 +1,4 @@
-import type { ListedJob } from '../../protocol/job-answers.ts';
-import type { JobState } from '../../protocol/jobs.ts';
+import type { JobState, ListedJob } from '../../protocol/jobs.ts';
 import * as format from '../../show/format.ts';
 import { now } from '../clock.ts';
 import { JobMark } from '../controls/marks.tsx';

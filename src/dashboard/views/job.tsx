@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { LedgerStep } from '../../protocol/job-answers.ts';
-import type { JobView as JobFields } from '../../protocol/jobs.ts';
+import type { JobView as JobFields, LedgerStep } from '../../protocol/jobs.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 import * as format from '../../show/format.ts';
 import { timelineOf } from '../../show/timeline.ts';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ListedJob } from '../../protocol/job-answers.ts';
+import type { ListedJob } from '../../protocol/jobs.ts';
 import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';

@@ -1,7 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { Budgets } from '../../protocol/token-limits.ts';
 import { RATE_LIMITS } from '../../protocol/token-terms.ts';
-import type { NewToken, TokenView } from '../../protocol/token-view.ts';
+import type { Budgets, NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { termsText } from '../../protocol/token-terms.ts';
-import type { NewToken, TokenView } from '../../protocol/token-view.ts';
+import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { CopyButton, Problem, useAction } from '../controls/action.tsx';
 import { type Column, Table } from '../controls/table.tsx';

@@ -1,5 +1,4 @@
-import type { PoolSharing } from '../../protocol/sharing.ts';
-import type { LimitView } from '../../protocol/token-limits.ts';
+import type { LimitView, PoolSharing } from '../../protocol/tokens.ts';
 import * as format from '../../show/format.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';

@@ -1,6 +1,5 @@
-import type { WorkerRow } from '../../protocol/fleet-view.ts';
-import type { GpuReading } from '../../protocol/heartbeat.ts';
-import { workerName } from '../../protocol/worker-name.ts';
+import { type WorkerRow, workerName } from '../../protocol/fleet-view.ts';
+import type { GpuReading } from '../../protocol/telemetry.ts';
 import * as format from '../../show/format.ts';
 import { gpuTotals, TROUBLE } from '../../show/workers.ts';
 import { now } from '../clock.ts';

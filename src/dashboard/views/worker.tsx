@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { WorkerRow } from '../../protocol/fleet-view.ts';
-import type { ListedJob } from '../../protocol/job-answers.ts';
-import { workerName } from '../../protocol/worker-name.ts';
+import { type WorkerRow, workerName } from '../../protocol/fleet-view.ts';
+import type { ListedJob } from '../../protocol/jobs.ts';
 import * as format from '../../show/format.ts';
 import { shortGpuName } from '../../show/workers.ts';
 import { ask } from '../api.ts';

@@ -1,4 +1,4 @@
-import { editDistance } from '../../protocol/spelling.ts';
+import { editDistance } from '../../protocol/text.ts';
 import { FAMILIAR_NAMES, NAMES_OF_NO_USE } from './familiar-names.ts';
 
 /** Flags that this project sets itself, or that would move the engine to an address where the worker does not look. */

@@ -26,7 +26,7 @@ const CONTROL = /\p{Cc}/u;
 export interface EngineCall {
   /** The facts that were read from the body; their model is the one that an alias stands for. */
   facts: BodyFacts;
-  /** A packed request (protocol/packed-request.ts). */
+  /** A packed request (protocol/payloads.ts). */
   payload: Uint8Array<ArrayBuffer>;
   /** The priorities that the request asks of the engine, in a header and in the body. */
   priorities: unknown[];

@@ -1,5 +1,4 @@
 import { doubling } from '../../process/backoff.ts';
-import { duration } from '../../protocol/duration.ts';
 import {
   type AttemptError,
   bounds,
@@ -7,6 +6,7 @@ import {
   type PartialAnswer,
   type ReleaseReason,
 } from '../../protocol/index.ts';
+import { duration } from '../../protocol/text.ts';
 import type { Told } from '../events/event.ts';
 import { emit } from '../events/projection.ts';
 import type { EndedBy, Job } from '../state/job.ts';

@@ -1,5 +1,5 @@
-import { duration } from '../../protocol/duration.ts';
 import { bounds, type JobProgress, type JobRef, type Renew } from '../../protocol/index.ts';
+import { duration } from '../../protocol/text.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { emit } from '../events/projection.ts';

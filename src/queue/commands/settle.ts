@@ -1,4 +1,3 @@
-import { duration } from '../../protocol/duration.ts';
 import {
   type AckOutcome,
   type Failure,
@@ -10,6 +9,7 @@ import {
   type JobResultRef,
   parseEngineError,
 } from '../../protocol/index.ts';
+import { duration } from '../../protocol/text.ts';
 import { usageIn } from '../attempts/account.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';

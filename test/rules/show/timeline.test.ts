@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerStep } from '../../../src/protocol/job-answers.ts';
+import type { LedgerStep } from '../../../src/protocol/jobs.ts';
 import { ticksOf, timelineOf } from '../../../src/show/timeline.ts';
 
 /** A ledger, its times in ms after the submission. */

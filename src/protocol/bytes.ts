@@ -1,10 +1,17 @@
-import { JsonFault } from './json-fault.ts';
+/** The reason why JSON is refused. */
+export class JsonFault extends Error {
+  override name = 'JsonFault';
+  readonly code: 'invalid_json' | 'invalid_utf8' | 'nested_too_deep' | 'too_many_values';
+  constructor(code: JsonFault['code'], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
 
 /**
  * Refuses bytes that are not UTF-8, in which JSON between programs is written (RFC 8259, section 8.1). A decoder that
  * is not strict puts U+FFFD in their place, and the engine answers a prompt that nobody wrote.
  */
-
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Removes the byte order mark with which files of some programs begin: engines get none. */
@@ -79,4 +86,22 @@ function sequenceAt(bytes: Uint8Array, at: number): number {
   if (length === 0 || second < least || second > most) return 0;
   for (let next = at + 2; next < at + length; next++) if (((bytes[next] ?? 0) & 0xc0) !== 0x80) return 0;
   return length;
+}
+
+/** Joins all pieces in one copy. */
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(pieces.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.byteLength;
+  }
+  return whole;
+}
+
+/** Copies the bytes with other text in one place. @param place a view of the bytes */
+export function replaceBytes(bytes: Uint8Array, place: Uint8Array, text: string): Uint8Array<ArrayBuffer> {
+  const start = place.byteOffset - bytes.byteOffset;
+  const after = bytes.subarray(start + place.byteLength);
+  return joinBytes([bytes.subarray(0, start), new TextEncoder().encode(text), after]);
 }
