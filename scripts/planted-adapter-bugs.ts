@@ -5,8 +5,8 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   {
     name: 'a request for an adapter goes to a worker that lacks it',
     file: 'src/queue/dispatch/dispatch.ts',
-    line: 'mayRun(worker, job.model) &&\n    !worker.declined.has(job.id) &&',
-    becomes: '!worker.declined.has(job.id) &&',
+    line: 'mayRun(worker, job.model) &&\n    isOpen(',
+    becomes: 'isOpen(',
   },
   {
     name: 'an adapter in use is unloaded',

@@ -15,9 +15,8 @@ import {
 import { decideRequests, expire, expireInMemory } from './commands/expire.ts';
 import { submit } from './commands/submit.ts';
 import { dispatch } from './dispatch/dispatch.ts';
-import { takeWhatWasLeft } from './dispatch/other-models.ts';
-import { placeRetries } from './dispatch/retries.ts';
-import { wakeOverdue } from './dispatch/waking.ts';
+import { takeWhatWasLeft } from './dispatch/fair-order.ts';
+import { SCORERS } from './dispatch/scorers.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { Frames } from './frames.ts';
 import { Listeners } from './projections/listeners.ts';
@@ -26,7 +25,7 @@ import { RequestRecords } from './projections/request-records.ts';
 import { UsageBook } from './projections/usage-book.ts';
 import { Webhooks } from './projections/webhooks.ts';
 import type { SubmitAnswer, SubmitJob, Unserved } from './rpc.ts';
-import { type Core, createCore } from './state/state.ts';
+import { type Core, createCore, type Timed } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLE_STEPS, QUEUE_TABLES } from './store/tables.ts';
@@ -186,13 +185,6 @@ function call<T>(core: Core, run: (core: Core, ...asked: never[]) => unknown, as
  */
 const TICK_MS = 2000;
 
-interface Timed {
-  /** Returns the epoch ms at which `run` may have something to do, never too late; null if there is nothing. */
-  dueAt(core: Core): number | null;
-  /** Does what is due now. */
-  run(core: Core): void;
-}
-
 /** All work that is due at a time that only memory knows, in the order in which it is done; leases have the alarm. */
 const TIMED: readonly Timed[] = [
   { dueAt: nextRejection, run: rejectOverdue },
@@ -200,9 +192,8 @@ const TIMED: readonly Timed[] = [
     dueAt: ({ waiting, now }) => (waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null),
     run: expireInMemory,
   },
-  { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
-  { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
+  ...SCORERS.flatMap(({ timed }) => timed ?? []),
   {
     dueAt: ({ admission }) => admission.earlier.nextLost,
     run: ({ admission }) => admission.earlier.endLost(),

@@ -1,6 +1,6 @@
 import { costOf } from '../../src/admission/fair-line.ts';
 import type { LimitView } from '../../src/protocol/index.ts';
-import { MOST_PASSED_OVER } from '../../src/queue/dispatch/warmth.ts';
+import { MOST_PASSED_OVER } from '../../src/queue/dispatch/choose.ts';
 import type { Job, Run } from './jobs.ts';
 import { LONGEST, type Tenant } from './tenants.ts';
 

@@ -2,12 +2,31 @@ import { reservedSlots } from '../../protocol/index.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker.ts';
+import type { Scorer } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 
 /**
  * Keeps room for interactive work: batch work never gets the last slots of a pool, so that an interactive request
  * begins at once beside a batch of any length. No running job is interrupted.
  */
+
+/** Holds batch work back in a pool without room for it, and from a worker that interactive work waits for. */
+export const BATCH_WORK: Scorer = {
+  opens: (core, configId, priority) =>
+    !isBatchWork({ priority }) || hasRoomForBatch(poolSlots(core, configId)) || heldBack(core, configId),
+  fits: (core, worker, job) =>
+    !isBatchWork(job) || !interactiveWorkWaits(core, worker) || heldBack(core, worker.session.config_id),
+  reopen: (core) => {
+    for (const configId of core.ready.heldBack)
+      if (hasRoomForBatch(poolSlots(core, configId))) core.ready.pool(configId);
+  },
+};
+
+/** Notes that batch work of the pool was held back, so that the next pass looks at it again. @returns false */
+function heldBack({ ready }: Core, configId: string): false {
+  ready.heldBack.add(configId);
+  return false;
+}
 
 /** The slots of one pool, and what runs in them. */
 export interface PoolSlots {
@@ -42,16 +61,11 @@ export function poolSlots(core: Core, configId: string): PoolSlots {
   return slots;
 }
 
-/** Says whether this worker may begin batch work. */
-export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
-  return hasRoomForBatch(poolSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
-}
-
 /**
  * Says whether an interactive job waits that the worker could run but has declined: other work would keep the worker
  * from that job. A job that a base worker has declined does not count, since the base worker cannot run it at all.
  */
-export function interactiveWorkWaits(core: Core, worker: Worker): boolean {
+function interactiveWorkWaits(core: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
   const all = { ...worker, declined: new Set<string>() };
   return firstJobs(core, all, 1, (priority) => !isBatchWork({ priority })).length > 0;

@@ -1,17 +1,20 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import { isBatchWork, type Job, type WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { awaitsTurn, freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import { isAnywhere, WANTS_NOTHING, type Wants } from './affinity.ts';
-import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
-import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
-import { firstJobs } from './fair-order.ts';
-import { otherModels } from './other-models.ts';
-import { holdRetry, isElsewhere, mayHaveAgain } from './retries.ts';
+import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import {
+  chooseWaiting,
+  chooseWorker,
+  isPassedOver,
+  MOST_LOOKED_AT,
+  mayDiffer,
+  rivalsOf,
+  WANTS_NOTHING,
+  type Wants,
+} from './choose.ts';
+import { firstJobs, otherModels } from './fair-order.ts';
+import { SCORERS } from './scorers.ts';
 import { send } from './send.ts';
-import { isLeftToOthers } from './suitability.ts';
-import { holdForAwake, mayWake } from './waking.ts';
-import { MOST_LOOKED_AT } from './warmth.ts';
 
 /**
  * Decides who runs what next, in one pass at the end of every command over what the command freed or made ready, so
@@ -21,9 +24,7 @@ import { MOST_LOOKED_AT } from './warmth.ts';
  */
 export function dispatch(core: Core): WaitingJob[] {
   let waiting: WaitingJob[] = [];
-  for (const configId of core.ready.heldBack) {
-    if (hasRoomForBatch(poolSlots(core, configId))) core.ready.pool(configId);
-  }
+  for (const scorer of SCORERS) scorer.reopen?.(core);
   // A job that cannot be sent ends at once and frees its slot again.
   for (let open = core.ready.take(); open !== null; open = core.ready.take()) {
     for (const configId of open.pools) fillPool(core, configId);
@@ -48,13 +49,13 @@ function fillWorker(core: Core, worker: Worker): void {
 function fillPool(core: Core, configId: string): void {
   /** The workers that declined all that is ready, or serve no requested model. */
   const unwilling = new Set<Worker>();
-  const fits = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
+  const isWilling = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
   for (;;) {
-    const worker = chooseLive(core, fits);
+    const worker = chooseLive(core, isWilling);
     if (!worker) return;
     const next = nextFor(core, worker);
     if (next !== null) {
-      placeNext(core, worker, next, fits);
+      placeNext(core, worker, next, isWilling);
       continue;
     }
     const isForAnother = worker.declined.size > 0 || otherModels(core, worker).size > 0;
@@ -67,28 +68,48 @@ function fillPool(core: Core, configId: string): void {
 function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (!core.waiting.isPending(job)) return true;
   if (job.held !== null) return false;
-  const mayBegin = (worker: Worker) => !isBatchWork(job) || mayBeginBatchWork(core, worker);
-  const fits = (worker: Worker) =>
+  const mayHave = (worker: Worker) =>
     mayRun(worker, job.model) &&
-    !worker.declined.has(job.id) &&
-    mayHaveAgain(core, job, worker) &&
-    mayBegin(worker) &&
-    mayWake(core, job, worker);
-  const fitsElsewhere = (worker: Worker) => isElsewhere(worker, job) && !awaitsTurn(worker) && fits(worker);
+    isOpen(core, worker.session.config_id, job.priority) &&
+    fits(core, worker, job);
   for (;;) {
-    const elsewhere = job.failed_at.length > 0 ? chooseLive(core, fitsElsewhere, job) : null;
-    const worker = elsewhere ?? chooseLive(core, fits, job);
+    const worker = chooseLive(core, mayHave, job);
     if (!worker) {
-      holdForAwake(core, job);
-      holdRetry(core, job);
-      if (isBatchWork(job) && !hasRoomForBatch(poolSlots(core, job.config_id)))
-        core.ready.heldBack.add(job.config_id);
+      unplaced(core, job);
       return false;
     }
-    if (isLeftToOthers(core, worker, job)) continue;
+    if (isDeclined(core, worker, job)) continue;
     send(core, worker, job);
     return true;
   }
+}
+
+/** Says whether jobs of this priority may begin in the pool now. */
+function isOpen(core: Core, configId: string, priority: number): boolean {
+  for (const scorer of SCORERS) if (scorer.opens?.(core, configId, priority) === false) return false;
+  return true;
+}
+
+/** Says whether the worker, which serves the job's model, may have the job now. */
+function fits(core: Core, worker: Worker, job: Job): boolean {
+  if (worker.declined.has(job.id)) return false;
+  for (const scorer of SCORERS) if (scorer.fits?.(core, worker, job) === false) return false;
+  return true;
+}
+
+/** Says whether the worker, which was chosen, cannot run the job and has declined it now. */
+function isDeclined(core: Core, worker: Worker, job: Job): boolean {
+  for (const scorer of SCORERS) {
+    if (scorer.suits?.(core, worker, job) !== false) continue;
+    worker.declined.add(job.id);
+    return true;
+  }
+  return false;
+}
+
+/** Notes that the job was given to no worker. */
+function unplaced(core: Core, job: Job): void {
+  for (const scorer of SCORERS) scorer.unplaced?.(core, job);
 }
 
 /**
@@ -97,25 +118,26 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
  */
 function chooseLive(
   core: Core,
-  fits: (worker: Worker) => boolean,
+  mayHave: (worker: Worker) => boolean,
   wants: Wants = WANTS_NOTHING,
 ): Worker | null {
   for (;;) {
-    const worker = chooseWorker(core.workers.all(), fits, wants);
+    const worker = chooseWorker(SCORERS, core.workers.all(), mayHave, wants);
     if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }
 
 /** Gives a job that the least loaded worker of a pool may run to the one that suits it best. */
-function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) => boolean): void {
-  const mayHaveIt = (worker: Worker) =>
-    fits(worker) && !worker.declined.has(job.id) && mayHave(core, worker, job);
-  const worker = isAnywhere(least, job) ? least : (chooseLive(core, mayHaveIt, job) ?? least);
+function placeNext(core: Core, least: Worker, job: Job, isWilling: (worker: Worker) => boolean): void {
+  const mayHave = (worker: Worker) =>
+    worker === least || (isWilling(worker) && serves(core, worker, job) && fits(core, worker, job));
+  const worker = mayDiffer(SCORERS, least, job) ? (chooseLive(core, mayHave, job) ?? least) : least;
   sendOrPass(core, worker, job);
 }
 
-function mayHave(core: Core, worker: Worker, job: Job): boolean {
-  if (job.mode === 'waiting') return mayRun(worker, job.model) && mayHaveAgain(core, job, worker);
+/** Says whether a worker of the job's pool serves the model that the job names. */
+function serves(core: Core, worker: Worker, job: Job): boolean {
+  if (job.mode === 'waiting') return mayRun(worker, job.model);
   return job.model === null || !otherModels(core, worker).has(job.model);
 }
 
@@ -124,7 +146,7 @@ function mayHave(core: Core, worker: Worker, job: Job): boolean {
  * makes room for the next.
  */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
-  if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
+  if (isDeclined(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
   send(core, worker, job);
 }
 
@@ -136,30 +158,26 @@ function suitedBest(
   core: Core,
   worker: Worker,
   first: WaitingJob,
-  isOpen: (priority: number) => boolean,
+  mayBegin: (priority: number) => boolean,
 ): WaitingJob {
-  const rivals = rivalsOf(worker, core.workers.all());
-  if (!isPassedOver(first, worker, rivals)) return first;
-  return chooseWaiting(firstJobs(core, worker, MOST_LOOKED_AT, isOpen) as WaitingJob[], worker, rivals);
+  const rivals = rivalsOf(SCORERS, worker, core.workers.all());
+  if (!isPassedOver(SCORERS, first, worker, rivals)) return first;
+  const line = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin) as WaitingJob[];
+  return chooseWaiting(SCORERS, line, worker, rivals);
 }
 
 /** Returns the next job for a worker; null if the worker may begin none. */
 function nextFor(core: Core, worker: Worker): Job | null {
-  const { config_id } = worker.session;
-  let isHeldBack = false;
-  // Skips the jobs of a priority that is batch work without room, as is the case after every line of a batch.
-  const mayBegin = (priority: number) => {
-    isHeldBack = isBatchWork({ priority }) && !hasRoomForBatch(poolSlots(core, config_id));
-    return !isHeldBack;
-  };
+  // Skips priorities that may not begin, as is the case of batch work after every line of a batch.
+  const mayBegin = (priority: number) => isOpen(core, worker.session.config_id, priority);
   const [first] = firstJobs(core, worker, 1, mayBegin);
-  // `mayBegin` has just checked that there is room.
-  if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
-  if (isHeldBack) core.ready.heldBack.add(config_id);
-  if (first === undefined || isHeldBack) return null;
-  const isIndifferent = first.mode === 'stored' || isAnywhere(worker, first);
-  const next = isIndifferent ? first : suitedBest(core, worker, first, mayBegin);
-  if (mayWake(core, next, worker)) return next;
-  holdForAwake(core, next);
+  if (first === undefined) return null;
+  let next = first;
+  if (fits(core, worker, first)) {
+    if (first.mode === 'stored' || !mayDiffer(SCORERS, worker, first)) return first;
+    next = suitedBest(core, worker, first, mayBegin);
+    if (next === first || fits(core, worker, next)) return next;
+  }
+  unplaced(core, next);
   return null;
 }

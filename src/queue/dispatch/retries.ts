@@ -1,7 +1,8 @@
 import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
-import { ADAPTER, modelCost } from './affinity.ts';
+import { ADAPTER, modelCost } from './adapters.ts';
+import type { Scorer } from './choose.ts';
 
 /**
  * Where a request goes after an attempt at it failed: to another worker than before, while another one fits. A worker
@@ -18,7 +19,19 @@ export const HEARD_WITHIN_MS = 1000;
 /** The queue looks again after this many ms at requests that it kept from a worker: the other workers may be gone. */
 const LOOK_AGAIN_MS = 1000;
 
-/** Whether the job may be given to this worker now, as far as its earlier attempts go. */
+export const RETRIES: Scorer = {
+  fits: (core, worker, job) => mayHaveAgain(core, job, worker),
+  prefers: (worker, { failed_at, model }) =>
+    failed_at === undefined ||
+    failed_at.length === 0 ||
+    (isElsewhere(worker, { failed_at, model }) && !awaitsTurn(worker)),
+  unplaced: (core, job) => {
+    if (job.mode === 'waiting') holdRetry(core, job);
+  },
+  timed: { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
+};
+
+/** Says whether the job may be given to this worker now, as far as its earlier attempts go. */
 export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
   return job.mode === 'stored' || mayHaveAgainFrom(core, job, worker) <= core.now();
 }
@@ -32,8 +45,8 @@ function mayHaveAgainFrom(core: Core, job: WaitingJob, worker: Worker): number {
   return Math.max(0, ...waits.map((ms) => job.created_at + ms).filter((from) => from < job.slot_by));
 }
 
-/** Whether the job takes a free slot of this worker rather than one of a worker that failed. */
-export function isElsewhere(worker: Worker, job: WaitingJob): boolean {
+/** Says whether the job takes a free slot of this worker rather than one of a worker that failed. */
+function isElsewhere(worker: Worker, job: Pick<WaitingJob, 'failed_at' | 'model'>): boolean {
   return !job.failed_at.includes(worker.session.worker_id) && modelCost(worker, job.model) < ADAPTER.failed;
 }
 
@@ -53,7 +66,7 @@ function isBetter(worker: Worker, failed: Worker, job: WaitingJob): boolean {
  * A retry found no slot: it is looked at again when a worker that failed may have it, and soon, since a worker that
  * leaves offers none.
  */
-export function holdRetry(core: Core, job: WaitingJob): void {
+function holdRetry(core: Core, job: WaitingJob): void {
   if (job.failed_at.length === 0) return;
   const { ready, workers } = core;
   const now = core.now();
@@ -64,7 +77,7 @@ export function holdRetry(core: Core, job: WaitingJob): void {
 }
 
 /** Looks for a slot again for the retries that found none. */
-export function placeRetries({ ready, now }: Core): void {
+function placeRetries({ ready, now }: Core): void {
   if (ready.retriesAt === null || ready.retriesAt > now()) return;
   ready.retriesAt = null;
   for (const job of ready.retries) ready.job(job);

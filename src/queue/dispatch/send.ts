@@ -1,4 +1,4 @@
-import { bounds, payloadText, unpack } from '../../protocol/index.ts';
+import { bounds, type JobTrace, payloadText, unpack } from '../../protocol/index.ts';
 import { accountOf } from '../attempts/account.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -20,8 +20,7 @@ import { movedFrom } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
-import { attemptNumber, traceOf } from './trace.ts';
-import { predictedShare } from './warmth.ts';
+import { SCORERS } from './scorers.ts';
 
 /** The reason for rejecting a frame that is too long, for which a worker would close its socket. */
 const TOO_LARGE: UnfitJob = {
@@ -93,19 +92,10 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
   occupySlot(worker, leased, now);
-  warm(worker, leased);
+  for (const scorer of SCORERS) scorer.given?.(worker, leased);
   const files =
     file_key === null ? null : fileAddresses(core, worker, { job_id: leased.id, fence_token, key: file_key });
   return { leased, files };
-}
-
-/** Notes that the worker's engine computes the prompt now. */
-function warm(worker: Worker, job: Job): void {
-  const { prefix } = job.extras;
-  if (prefix === undefined) return;
-  const share = predictedShare(worker, prefix);
-  if (share > 0) worker.predicted.set(job.id, share);
-  worker.prefixes.add(prefix);
 }
 
 /**
@@ -159,4 +149,31 @@ function stopOlder(core: Core, jobId: string, older: NonNullable<WaitingJob['old
   if (worker === null || worker === newer || worker.running.get(jobId) !== older.fence_token) return;
   revoke(core, older.worker_id, jobId, 'superseded');
   core.workers.freeSlot(older.worker_id, jobId, older.fence_token);
+}
+
+/**
+ * Returns what the job's frame says of its trace: the context of its submission, and the facts from which the spans of
+ * gateway and queue are made.
+ * @param job as it is before its dispatch
+ * @param now epoch ms
+ */
+function traceOf(job: Job, now: number): JobTrace {
+  const earlier = job.mode === 'waiting' ? job.earlier : null;
+  const previous_fence = earlier ? earlier.fence_token : job.fence_token;
+  return {
+    ...job.extras.trace,
+    queued_ms: Math.max(0, now - job.created_at) + Math.max(0, earlier?.elapsed_ms ?? 0),
+    attempts_left: Math.max(0, mostAttempts(job) - attemptNumber(job)),
+    ...(previous_fence > 0 && { previous_fence }),
+  };
+}
+
+/** Returns the number of the attempt that a dispatch would begin, from 1. */
+function attemptNumber(job: Job): number {
+  return 1 + (job.mode === 'stored' ? job.attempts : (job.earlier?.attempts ?? 0));
+}
+
+/** Returns how many attempts the job may have; the gateway repeats the requests of waiting callers. */
+function mostAttempts(job: Job): number {
+  return job.mode === 'stored' ? job.max_attempts : bounds.CALL_ATTEMPTS;
 }

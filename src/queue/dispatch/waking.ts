@@ -1,6 +1,7 @@
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
+import type { Scorer } from './choose.ts';
 
 /**
  * Decides when a job may wake the engine of a worker that shares its GPU. Any job makes such a worker ask for its turn,
@@ -10,6 +11,14 @@ import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts
 
 /** A job waits this many ms for a slot of an awake worker, about as long as a swap takes. */
 export const WAKE_AFTER_MS = 5000;
+
+export const WAKING: Scorer = {
+  fits: (core, worker, job) =>
+    !awaitsTurn(worker) || mayWakeFrom(job, worker, core.workers.all()) <= core.now(),
+  prefers: (worker) => !awaitsTurn(worker),
+  unplaced: holdForAwake,
+  timed: { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
+};
 
 /** Returns the epoch ms from which the job may be given to this worker. @param workers all connected workers */
 function mayWakeFrom(job: Job, worker: Worker, workers: readonly Worker[]): number {
@@ -25,13 +34,8 @@ function isAwakeFor(worker: Worker, job: Job): boolean {
   return job.mode === 'stored' ? worker.session.config_id === job.config_id : mayRun(worker, job.model);
 }
 
-/** Says whether the job may be given to this worker now, even if that wakes its engine. */
-export function mayWake({ workers, now }: Core, job: Job, worker: Worker): boolean {
-  return !awaitsTurn(worker) || mayWakeFrom(job, worker, workers.all()) <= now();
-}
-
 /** Keeps the job waiting for a slot of an awake worker, until `wakeOverdue` checks it again. */
-export function holdForAwake({ workers, ready, now }: Core, job: Job): void {
+function holdForAwake({ workers, ready, now }: Core, job: Job): void {
   const all = workers.all();
   for (const worker of all) {
     const from = mayWakeFrom(job, worker, all);
@@ -40,7 +44,7 @@ export function holdForAwake({ workers, ready, now }: Core, job: Job): void {
 }
 
 /** Makes the jobs that have waited long enough ready for sleeping workers. */
-export function wakeOverdue({ workers, ready, now }: Core): void {
+function wakeOverdue({ workers, ready, now }: Core): void {
   if (ready.wakesAt === null || ready.wakesAt > now()) return;
   ready.wakesAt = null;
   for (const worker of workers.all()) if (awaitsTurn(worker)) ready.worker(worker);

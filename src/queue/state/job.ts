@@ -70,7 +70,7 @@ export interface WaitingJob {
   held: OverLimit | null;
   /** When the job was admitted, epoch ms; null while it is held back. */
   admitted_at: number | null;
-  /** How often a later job got the slot that this job was next for (dispatch/warmth.ts). */
+  /** How often a later job got the slot that this job was next for (dispatch/choose.ts). */
   passed_over: number;
   /** The key to the payload's file, if the payload is sent by reference; else null. */
   file_key: string | null;

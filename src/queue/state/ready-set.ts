@@ -13,7 +13,7 @@ export class ReadySet {
   readonly heldBack = new Set<string>();
   /** When a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); null if none does. */
   wakesAt: number | null = null;
-  /** Pools with jobs that one worker left to others (dispatch/other-models.ts). */
+  /** Pools with jobs that one worker left to others (dispatch/fair-order.ts). */
   readonly leftToOthers = new Set<string>();
   /** When the queue looks at `leftToOthers` again, epoch ms. */
   looksAt: number | null = null;

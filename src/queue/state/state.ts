@@ -32,6 +32,14 @@ export interface Core extends Ports {
   projections: Projections;
 }
 
+/** Work that is due at a time that only memory knows. */
+export interface Timed {
+  /** Returns the epoch ms at which `run` may have something to do, never too late; null if there is nothing. */
+  dueAt(core: Core): number | null;
+  /** Does what is due now. */
+  run(core: Core): void;
+}
+
 export function createCore(given: Ports, settings: QueueSettings): Core {
   const rows = new JobRows(given.sql);
   const ports = { ...given, sql: rows.sql };

@@ -102,7 +102,7 @@ export class Workers {
     return worker;
   }
 
-  /** Clears what base workers declined, which is only what they leave to others (dispatch/suitability.ts). */
+  /** Clears what base workers declined, which is only what they leave to others (dispatch/base-workers.ts). */
   #takeBackWhatWasLeft(): void {
     for (const worker of this.#byId.values()) {
       if (profileOf(worker).takesAnyJob || worker.declined.size === 0) continue;

@@ -3,18 +3,18 @@ import { suitsBase } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { mayRun, profileOf, type Worker } from '../state/worker.ts';
+import { mayRun, profileOf } from '../state/worker.ts';
 import { readPayload } from '../store/jobs-table.ts';
+import type { Scorer } from './choose.ts';
 
 /**
- * Says whether a base worker, which cannot run this job, leaves it to a connected worker that can; the job then counts
- * as declined by the base worker. Where there is no such worker the job is sent, and fails with the reason.
+ * Leaves a job that a base worker cannot run to a connected worker that can. Where there is no such worker the job is
+ * sent, and fails with the reason.
  */
-export function isLeftToOthers(core: Core, worker: Worker, job: Job): boolean {
-  if (profileOf(worker).takesAnyJob || !othersMayRun(core, job) || isSuited(core, job)) return false;
-  worker.declined.add(job.id);
-  return true;
-}
+export const BASE_WORKERS: Scorer = {
+  suits: (core, worker, job) =>
+    profileOf(worker).takesAnyJob || !othersMayRun(core, job) || isSuited(core, job),
+};
 
 function othersMayRun(core: Core, job: Job): boolean {
   for (const other of core.workers.all()) {

@@ -1,5 +1,6 @@
 import { BLOCK_ENDS, type Prefix } from '../rpc.ts';
 import type { Worker } from '../state/worker.ts';
+import type { Scorer } from './choose.ts';
 
 /**
  * Guesses which worker's engine has computed the beginning of a prompt, from what was dispatched
@@ -14,27 +15,25 @@ import type { Worker } from '../state/worker.ts';
  */
 const LEAST_SHARE = 1 / 4;
 
-/**
- * A warm worker is chosen as long as it has at most twice the load of the least loaded one, and two jobs more. Beyond
- * that the job goes to another worker, which is warm from then on: so a beginning that all prompts have is soon
- * everywhere, and then decides nothing. The factor is two since with a smaller one conversations would move when load
- * differs by chance alone; the two jobs are added since, where little runs, jobs beside each other do not slow each
- * other down.
- */
-const TIMES_LEAST = 2;
-const MORE_JOBS = 2;
-
-/** The most waiting jobs that are considered for a slot. */
-export const MOST_LOOKED_AT = 16;
-
-/** A job may be passed over this many times: in a full pool it waits for the ends of eight more jobs. */
-export const MOST_PASSED_OVER = 8;
+/** Sends a job to the worker that knows most of its prompt. */
+export const PREFIXES: Scorer = {
+  score: (worker, { extras: { prefix } }) => (prefix === undefined ? 0 : warmth(worker, prefix)),
+  differs: (_, { extras }) => extras.prefix !== undefined,
+  given: (worker, job) => {
+    const { prefix } = job.extras;
+    if (prefix === undefined) return;
+    const share = predictedShare(worker, prefix);
+    if (share > 0) worker.predicted.set(job.id, share);
+    // The worker's engine computes the prompt now.
+    worker.prefixes.add(prefix);
+  },
+};
 
 /**
  * Returns how much of a prompt a worker is expected to have, bytes; a conversation that the worker had counts before
  * all else.
  */
-export function warmth({ prefixes }: Worker, prefix: Prefix): number {
+function warmth({ prefixes }: Worker, prefix: Prefix): number {
   const matched = matchedBytes(prefixes.blocksOf(prefix));
   const counted = matched >= prefix.bytes * LEAST_SHARE ? matched : 0;
   return prefixes.hasSession(prefix) ? SESSION + matched : counted;
@@ -48,16 +47,6 @@ function matchedBytes(blocks: number): number {
 }
 
 /** Returns the share of a prompt that a worker is expected to have, 0 to 1. */
-export function predictedShare({ prefixes }: Worker, prefix: Prefix): number {
+function predictedShare({ prefixes }: Worker, prefix: Prefix): number {
   return prefix.bytes === 0 ? 0 : Math.min(1, matchedBytes(prefixes.blocksOf(prefix)) / prefix.bytes);
-}
-
-/** Returns the share of the worker's slots that are in use. */
-export function shareInUse({ running, session }: Worker): number {
-  return running.size / session.capacity;
-}
-
-/** Says whether a worker may be chosen for its warmth in place of the least loaded one that could be. */
-export function mayBePreferred(worker: Worker, least: Worker): boolean {
-  return shareInUse(worker) <= TIMES_LEAST * shareInUse(least) + MORE_JOBS / worker.session.capacity;
 }
