@@ -43,7 +43,7 @@ program.hook('preAction', async (_program, command) => {
 withQueueOptions(program.command('up'))
   .option('--fleet <file>', 'start and end workers by need, as this file says, instead of one worker')
   .description(
-    'Start a queue, a worker and an engine together on this machine; with --fleet as many as are needed.',
+    'Start a queue, a worker and an engine together on this machine. With --fleet, start as many workers as are needed.',
   )
   .addHelpText(
     'after',
@@ -74,15 +74,15 @@ program
   .option('--print-command', "print the engine's command and the source of each argument; start nothing")
   .option('--test_input <json>', 'as RunPod\'s SDK: run one job, {"input": ...}, print its result and end')
   .option('--rp_serve_api', "as RunPod's SDK: serve its local API")
-  .option('--rp_api_host <host>', 'where that listens (localhost)')
-  .option('--rp_api_port <port>', 'and at which port (8000)')
-  .option('--rp_api_concurrency <jobs>', 'jobs at a time')
-  .option('--rp_log_level <level>', 'of the log: DEBUG, INFO, WARN or ERROR')
+  .option('--rp_api_host <host>', 'address of that API (default localhost)')
+  .option('--rp_api_port <port>', 'port of that API (default 8000)')
+  .option('--rp_api_concurrency <jobs>', 'jobs that it runs at a time')
+  .option('--rp_log_level <level>', 'level of the log: DEBUG, INFO, WARN or ERROR')
   .addHelpText(
     'after',
     `
-Everything is set by environment variables. In a serverless endpoint of RunPod, which sets its own, the
-model (MODEL_NAME) is enough. Else required are
+Environment variables set everything. In a serverless endpoint of RunPod, which sets its own, the model
+(MODEL_NAME) is enough. Elsewhere these are required:
   CASOLA_WS_URL     address of the queue: wss://queue.example.com
   CASOLA_CONFIG_ID  name of the jobs that this worker takes
   VLLM_MODEL        the model to serve, or ENGINE_URL for an engine that is already running
@@ -113,7 +113,7 @@ program
 program
   .command('health')
   .description(
-    'Say whether what runs in this container does its work (exit code 0) or not (1): the engine, the queue, or the way to the queue.',
+    'Check that the program of this container works: the engine, the queue, or the way to the queue. The exit code is 0 if it does, else 1.',
   )
   .action(async () => finish((await import('./commands/health.ts')).runHealth(env)));
 
@@ -132,19 +132,24 @@ program
   )
   .argument(
     '[prompt]',
-    'what to ask, or a .jsonl file of jobs or payloads; without it --file or stdin is read',
+    'what to ask, or a .jsonl file of jobs or payloads; if left out, --file or stdin is read',
   )
   .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)')
   .option('--model <model>', 'the model to ask')
   .option('--job-type <type>', 'chat_completion, llm_inference or engine_request', 'chat_completion')
-  .option('--config-id <id>', 'workers that may take it, by their CASOLA_CONFIG_ID')
+  .option('--config-id <id>', 'pool whose workers may take it: their CASOLA_CONFIG_ID')
   .option('--file <path>', 'file with the payload as JSON')
-  .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
+  .option('--wait <seconds>', 'seconds to wait for the result; 0 prints the job at once', seconds, 300)
   .option('--text', 'print the text of the answer alone, not the result as JSON')
   .option('--trace', 'print what happened to the job, step by step, on stderr')
-  .option('-o, --output <path>', 'of a .jsonl file: where results go (default FILE.results.jsonl)')
-  .option('--in-flight <count>', 'of a .jsonl file: jobs submitted and not done at a time', count, 256)
+  .option('-o, --output <path>', 'with a .jsonl file: where results are written (default FILE.results.jsonl)')
+  .option(
+    '--in-flight <count>',
+    'with a .jsonl file: most jobs that are submitted and not finished',
+    count,
+    256,
+  )
   .action(async (prompt, options) => {
     const jobFile = [prompt, options.file].find((path) => /\.(jsonl|ndjson)$/i.test(path ?? ''));
     return finish(
@@ -159,28 +164,32 @@ program
   .description('Show the fleet live: what needs attention, every pool and every worker.')
   .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope read (variable CASOLA_API_TOKEN)')
-  .option('--queue-id <id>', 'which of the queues at that address')
-  .option('--json', 'print what the live connection brings, a frame a line')
+  .option('--queue-id <id>', 'id of the queue at that address')
+  .option('--json', 'print each frame of the live connection as a line of JSON')
   .action(async (options) => finish((await import('./commands/top.ts')).runTop(options)));
 
-const batch = program.command('batch').description('Run a file of requests as a batch, and see to batches.');
+const batch = program
+  .command('batch')
+  .description('Run a file of requests as a batch, list batches, and cancel them.');
 
 withTarget(batch.command('run <file>'))
-  .description('Run every line of a .jsonl file and write the answers. The same command goes on with it.')
-  .option('-o, --output <path>', 'where answers go (default FILE.output.jsonl)')
-  .option('--window <window>', 'how long it may take: a number of m, h or d', '24h')
+  .description(
+    'Run every line of a .jsonl file and write the answers. The same command continues a run that was stopped.',
+  )
+  .option('-o, --output <path>', 'where answers are written (default FILE.output.jsonl)')
+  .option('--window <window>', 'longest time that the batch may take: a number with m, h or d', '24h')
   .action(async (file, options) => finish((await import('./commands/batch.ts')).runBatch(file, options)));
 
 withTarget(batch.command('list'))
-  .description('The newest batches.')
+  .description('List the newest batches.')
   .action(async (options) => finish((await import('./commands/batch.ts')).listBatches(options)));
 
 withTarget(batch.command('status <id>'))
-  .description('One batch, as JSON.')
+  .description('Print one batch as JSON.')
   .action(async (id, options) => finish((await import('./commands/batch.ts')).showBatch(id, options)));
 
 withTarget(batch.command('cancel <id>'))
-  .description('Cancel a batch; what has been run is kept.')
+  .description('Cancel a batch. The answers so far are kept.')
   .action(async (id, options) => finish((await import('./commands/batch.ts')).cancelBatch(id, options)));
 
 addFleetCommands(program);
@@ -192,7 +201,7 @@ const state = program
   .description('Examine the state folder of a queue, copy it while the queue runs, and restore a copy.');
 
 withStateOption(state.command('check'))
-  .description('Say which files a queue could not use, why, and what can be saved. Changes nothing.')
+  .description('Report which files a queue cannot use, why, and what can be saved. It changes nothing.')
   .action(async (options) => finish((await import('./commands/state.ts')).runStateCheck(options)));
 
 withStateOption(state.command('backup <folder>'))
@@ -202,7 +211,7 @@ withStateOption(state.command('backup <folder>'))
   );
 
 withStateOption(state.command('restore <folder>'))
-  .description('Make a state folder of such a copy. It has to be empty or not there; nothing is overwritten.')
+  .description('Restore such a copy to a state folder that is empty or missing. Nothing is overwritten.')
   .action(async (folder, options) =>
     finish((await import('./commands/state.ts')).runStateRestore(folder, options)),
   );

@@ -2,26 +2,28 @@ import type { Command } from 'commander';
 import { DEFAULT_QUEUE_URL, DEFAULT_STATE, finish, list } from './command-line.ts';
 
 const POOL_ACTIONS = [
-  ['launch', 'Launch one worker more for a pool, now.'],
-  ['drain', 'End all workers of a pool, and launch none until it is resumed.'],
-  ['pause', 'Hold the workers of a pool as they are: launch none, end none.'],
+  ['launch', 'Launch one more worker for a pool now.'],
+  ['drain', 'End all workers of a pool, and launch none until the pool is resumed.'],
+  ['pause', 'Keep the workers of a pool as they are: launch none and end none.'],
   ['resume', 'Let workers of a pool start and end by need again, also after too many failed starts.'],
 ] as const;
 
 /** Adds the commands `launcher` and `fleet …`. */
 export function addFleetCommands(program: Command): void {
   const { env } = process;
-  const fleet = program.command('fleet').description('See to workers that start and end by themselves.');
+  const fleet = program
+    .command('fleet')
+    .description('Manage the workers that the scheduler starts and ends.');
 
   fleet
     .command('check <file>')
-    .description('Say all that is wrong with a fleet file, and what it costs at most. Calls no queue.')
+    .description('Report every fault of a fleet file, and what the fleet costs at most. It calls no queue.')
     .action(async (file) => finish((await import('./fleet/check.ts')).runFleetCheck(file, env)));
 
   withFleetTarget(fleet.command('status'), 'read')
     .description('Show, by pool, what the scheduler wants, has and spends, and why.')
     .option('--json', 'print it as JSON, with every launch')
-    .option('--watch', 'draw it anew as it changes')
+    .option('--watch', 'redraw it as it changes')
     .action(async (options) => finish((await import('./fleet/status.ts')).runFleetStatus(options)));
 
   for (const [action, description] of POOL_ACTIONS) {
@@ -33,14 +35,17 @@ export function addFleetCommands(program: Command): void {
   }
 
   withDryRun(withFleetTarget(fleet.command('remove'), 'admin'))
-    .description('Take the fleet back: everything that it launched is drained and ended.')
+    .description('Remove the fleet: the scheduler drains and ends everything that it launched.')
     .action(async (options) => finish((await import('./fleet/control.ts')).runFleetRemove(options)));
 
   withDryRun(
     withFleetTarget(program.command('launcher [file]'), 'launcher, with a file admin')
-      .option('--worker-url <url>', 'the queue as the workers reach it, where that is another address')
-      .option('--id <id>', 'of this launcher; the same after a restart (default: the name of this machine)')
-      .option('--drivers <names>', 'only these, comma-separated', list)
+      .option('--worker-url <url>', 'address at which workers reach the queue, if it is another one')
+      .option(
+        '--id <id>',
+        'id of this launcher, the same after a restart (default: the name of this machine)',
+      )
+      .option('--drivers <names>', 'the only drivers to use, comma-separated', list)
       .option(
         '--state <dir>',
         'folder for the logs of local processes (variable WORKER_VLLM_STATE)',
@@ -53,10 +58,10 @@ export function addFleetCommands(program: Command): void {
     .addHelpText(
       'after',
       `
-Keys of providers and secrets of workers are taken from the environment, by the names that the file gives.
-"worker-vllm fleet check" says what is wrong with a file, and what it costs. SIGHUP reads the file again.
-A launcher keeps nothing: another one, or the same started again, goes on where it was. When it ends, the fleet
-stays in force and its machines run on. Run one on each machine whose processes or containers are to be workers,
+The launcher takes keys of providers and secrets of workers from the environment, by the names in the file.
+"worker-vllm fleet check" reports what is wrong with a file, and what it costs. SIGHUP reads the file again.
+A launcher stores nothing: another one, or the same one restarted, continues its work. When it ends, the fleet
+stays in force and its machines keep running. Run one on each machine whose processes or containers are to be workers,
 and one anywhere for clouds and Kubernetes.`,
     )
     .action(async (file, options) => finish((await import('./launcher.ts')).runLauncher(file, options, env)));
@@ -66,9 +71,9 @@ function withFleetTarget(command: Command, scope: string): Command {
   return command
     .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
     .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`)
-    .option('--queue-id <id>', 'which of the queues at that address');
+    .option('--queue-id <id>', 'id of the queue at that address');
 }
 
 function withDryRun(command: Command): Command {
-  return command.option('--dry-run', 'only say what it would do');
+  return command.option('--dry-run', 'only report what the command would do');
 }

@@ -6,52 +6,52 @@ import { finish, list, withStateOption } from './command-line.ts';
 export function addTokenCommands(program: Command): void {
   const token = program
     .command('token')
-    .description('Say who may use a queue: in its state folder, or with --url in a queue that runs.');
+    .description('Manage the tokens of a queue: in its state folder, or with --url in a running queue.');
 
   const create = token
     .command('create')
-    .description('Make a token and print it this once; only its SHA-256 is kept.')
+    .description('Create a token and print it, this once: the queue stores only its SHA-256.')
     .requiredOption(
       '--scope <scopes>',
-      'what it is for: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); several with +',
+      'what the token may do: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); join several with +',
       scopes,
     )
-    .option('--name <name>', 'who it is for; also the tenant of its jobs')
-    .option('--tenant <name>', 'whose jobs it submits and sees, where several tokens share them')
+    .option('--name <name>', 'name of its user, and the tenant of its jobs')
+    .option('--tenant <name>', 'tenant whose jobs it submits and sees, if several tokens share one')
     .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'");
   withPlace(withTerms(create))
-    .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
+    .addHelpText('after', '\nA queue that runs on the folder accepts it within a second.')
     .action(async (options) => finish((await import('./tokens/commands.ts')).runTokenCreate(options)));
 
   withPlace(withTerms(token.command('set <name>')))
-    .description('Change what a token may use, in force within a second; its secret stays.')
+    .description('Change what a token may use, within a second. Its secret stays.')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenSet(name, options)),
     );
 
   withPlace(token.command('list'))
-    .description('Show the tokens there are, what they may do, and when they were last used.')
+    .description('List the tokens, what they may do, and when they were last used.')
     .option('--json', 'print them as JSON')
     .action(async (options) =>
       finish((await import('./tokens/commands.ts')).runTokenList(undefined, options)),
     );
 
   withPlace(token.command('show <name>'))
-    .description('Show one of them.')
+    .description('Show one token.')
     .option('--json', 'print it as JSON')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenList(name, options)),
     );
 
   withPlace(token.command('rotate <name>'))
-    .description('Give a token another secret and print it this once; the old one is refused at once.')
+    .description('Give a token a new secret and print it, this once. The old one is refused at once.')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenRotate(name, options)),
     );
 
   withPlace(token.command('revoke <name>'))
-    .description('Take a token away: it is refused, and what was opened with it ends.')
-    .option('--cancel', 'with --url: cancel its stored jobs, too, which go on otherwise')
+    .description('Revoke a token: the queue refuses it and ends what was opened with it.')
+    .option('--cancel', 'with --url: also cancel its stored jobs, which continue otherwise')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenRevoke(name, options)),
     );
@@ -59,7 +59,7 @@ export function addTokenCommands(program: Command): void {
 
 function withPlace(command: Command): Command {
   return withStateOption(command)
-    .option('--url <url>', 'address of a queue that runs, in place of the folder; on Cloudflare the one way')
+    .option('--url <url>', 'address of a running queue, instead of the folder; the only way on Cloudflare')
     .option('--token <token>', 'with --url: a token with the scope admin (variable CASOLA_API_TOKEN)');
 }
 
@@ -67,24 +67,27 @@ function withTerms(command: Command): Command {
   return command
     .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
     .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
-    .option('--expires <when>', 'when it ends: 90d, 12h, or a date')
-    .option('--weight <number>', 'its part of the slots while others wait: 2 is twice that of 1')
-    .option('--priority <number>', 'of requests and jobs that name none; 0 unless said')
-    .option('--highest-priority <number>', 'the highest that they may name; 0 unless said, of admin any')
-    .option('--requests-per-minute <number>', "at most; by model too: '600,qwen-*=60'; none: no limit")
-    .option('--tokens-per-minute <number>', 'tokens of prompts and answers, in the same way')
-    .option('--tokens-per-day <number>', 'its budget from midnight to midnight in UTC, in the same way')
-    .option('--tokens-per-month <number>', 'its budget of a month, in the same way')
-    .option('--dollars-per-day <number>', 'the same in US dollars, as far as the price of workers is known')
-    .option('--dollars-per-month <number>', 'the same of a month')
+    .option('--expires <when>', 'when it expires: 90d, 12h, or a date')
+    .option('--weight <number>', 'its share of the slots while others wait: 2 gets twice as much as 1')
+    .option('--priority <number>', 'priority of requests and jobs that name none (default 0)')
+    .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)')
+    .option(
+      '--requests-per-minute <number>',
+      "most requests a minute, by model too: '600,qwen-*=60'; none removes the limit",
+    )
+    .option('--tokens-per-minute <number>', 'most tokens of prompts and answers a minute, in the same form')
+    .option('--tokens-per-day <number>', 'most tokens from midnight to midnight in UTC, in the same form')
+    .option('--tokens-per-month <number>', 'most tokens a month, in the same form')
+    .option('--dollars-per-day <number>', 'most US dollars a day, as far as the price of workers is known')
+    .option('--dollars-per-month <number>', 'most US dollars a month')
     .option(
       '--tenant-tokens-per-day <number>',
-      'the budget of its tenant, over all tokens of that; none: no limit',
+      'most tokens a day of all tokens of its tenant; none removes the limit',
     )
-    .option('--tenant-tokens-per-month <number>', 'the same of a month')
-    .option('--tenant-dollars-per-day <number>', 'the same in US dollars')
-    .option('--tenant-dollars-per-month <number>', 'the same of a month')
-    .option('--running <number>', 'requests and stored jobs at a time, in the same way');
+    .option('--tenant-tokens-per-month <number>', 'most tokens a month of its tenant')
+    .option('--tenant-dollars-per-day <number>', 'most US dollars a day of its tenant')
+    .option('--tenant-dollars-per-month <number>', 'most US dollars a month of its tenant')
+    .option('--running <number>', 'most requests and stored jobs that run at a time, in the same form');
 }
 
 function scopes(text: string): string[] {

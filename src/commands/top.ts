@@ -45,7 +45,7 @@ async function printFrames(address: QueueTarget): Promise<number> {
 const REQUESTS_EVERY_MS = 2000;
 const MOST_REQUESTS = 200;
 
-/** What a person at a terminal has chosen to see of a fleet and its requests. */
+/** Holds the choices of a person at a terminal: which part of a fleet and its requests is shown. */
 class Browsing implements Keys {
   readonly #target: QueueTarget;
   #changed: () => void = () => {};

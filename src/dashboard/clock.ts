@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 
-/** How far the server's clock is ahead of this machine's, ms: learnt from whatever the server sends. */
+/** The lead of the server's clock over this machine's, ms: learnt from whatever the server sends. */
 let offset = 0;
 
 /** Epoch ms by the server's clock; changes once a second while the tab is visible. */

@@ -11,7 +11,7 @@ const PATHS = new Map(
 export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['/', 'search'],
   ...[...PATHS].map(([key, path]): [string, string] => [`g ${key}`, VIEWS[path]!.name.toLowerCase()]),
-  ['j k', 'next row, row before'],
+  ['j k', 'next row, previous row'],
   ['Enter', 'open the row'],
   ['Esc', 'back'],
   ['c', 'copy the id'],

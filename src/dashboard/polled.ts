@@ -5,7 +5,7 @@ import { ApiFailure, ask } from './api.ts';
 export interface Polled<T> {
   /** The newest answer; null before the first. */
   data: T | null;
-  /** Why there is no answer, or no newer one; null where the newest call succeeded. */
+  /** The reason why there is no answer, or no newer one; null where the newest call succeeded. */
   failure: ApiFailure | null;
 }
 

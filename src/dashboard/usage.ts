@@ -198,7 +198,7 @@ export function nearEnd(limit: LimitView): NearEnd | null {
     },
     what:
       used === null
-        ? `${jobs} held back: more than is left of its limits would be needed`
+        ? `${jobs} held back: they need more than is left of its limits`
         : used + (held === 0 ? '' : `, ${jobs} held back`),
   };
 }

@@ -16,7 +16,7 @@ export interface Lane {
   attempt: number;
   worker_id: string | null;
   spans: Span[];
-  /** Why the attempt ended; null where it goes on. */
+  /** The end of the attempt, with its reason; null while it goes on. */
   end: { step: string; detail: string | null } | null;
 }
 

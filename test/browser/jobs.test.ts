@@ -131,7 +131,7 @@ it('shows why a job failed three times, a lane for each attempt, and tries it ag
     await page.getByText(`Attempt ${attempt}`, { exact: false }).first().waitFor();
   await page.getByText('same worker twice').waitFor();
   await page.getByText('it broke, time 1').first().waitFor();
-  await page.getByRole('link', { name: 'Others that ended so today' }).click();
+  await page.getByRole('link', { name: 'Other jobs that ended this way today' }).click();
   await page.getByRole('row', { name: /failed-1/ }).waitFor();
   await page.goto(`${queue.url}/jobs/failed-1`);
   await page.getByRole('button', { name: 'Run again', exact: true }).click();
@@ -174,7 +174,7 @@ it('lists every job, however many come between two looks, in the state that it i
     config_id: 'gap',
   }));
   await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
-  await page.getByRole('button', { name: 'Older ones than these 100' }).click();
+  await page.getByRole('button', { name: 'Show older ones (100 shown)' }).click();
   await page.getByText('255 jobs, and no more.').waitFor();
   for (const { id } of jobs as { id?: string }[])
     await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });

@@ -84,7 +84,7 @@ function alternativeFor(schema: JsonSchema | undefined, value: unknown): JsonSch
   return schema.oneOf.find(({ properties }) => properties?.driver?.const === fieldOf(value, 'driver'));
 }
 
-/** Why a pool cannot give these variables: the launcher sets them from other fields. */
+/** The variables that a pool cannot give, with the reason: the launcher sets them from other fields. */
 const SET_BY_THE_LAUNCHER: Record<string, string> = {
   CASOLA_WS_URL: 'the launcher sets it to its own queue',
   CASOLA_API_URL: 'the launcher sets it to its own queue',

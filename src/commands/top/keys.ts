@@ -26,13 +26,10 @@ export const FIRST_STATE: TopState = {
 export const KEYS: [keys: string, meaning: string][] = [
   ['f', 'the fleet: pools and workers'],
   ['r', 'requests that have ended, newest first'],
-  ['↑ ↓, k j', 'in requests: another one'],
-  ['Enter', 'in requests: its course'],
-  [
-    '/',
-    'only rows in which a text stands, of a model, a pool or a worker; Enter keeps it, Esc takes it away',
-  ],
-  ['s', 'another order of workers or requests'],
+  ['↑ ↓, k j', 'in requests: select another one'],
+  ['Enter', 'in requests: show its course; in the filter: keep it'],
+  ['/', 'show only rows whose model, pool or worker has a text in its name; Esc removes the filter'],
+  ['s', 'change the order of workers or requests'],
   ['Esc', 'back'],
   ['?', 'these keys'],
   ['q, Ctrl-C', 'quit'],

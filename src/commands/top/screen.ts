@@ -15,11 +15,11 @@ export interface ShownFleet {
   view: FleetView;
   /** Epoch ms of the server's clock. */
   now: number;
-  /** How fresh the view is: "live", "reconnecting in 3 s". */
+  /** The freshness of the view, in words: "live", "reconnecting in 3 s". */
   connection: string;
 }
 
-/** What a terminal that takes keys shows. */
+/** The contents of a terminal that takes keys. */
 interface Shown extends ShownFleet {
   state: TopState;
   /**
@@ -79,7 +79,7 @@ function chosen({ view, state: { filter, sort } }: Shown): FleetView {
 }
 
 function footerOf({ state: { view, filter, isTyping, sort }, connection }: Shown): string {
-  if (isTyping) return `/${filter}▏  Enter keeps it, Esc takes it away`;
+  if (isTyping) return `/${filter}▏  Enter keeps it, Esc removes it`;
   const orders = view === 'fleet' ? WORKER_ORDERS : view === 'requests' ? REQUEST_ORDERS : [];
   const order = orders[sort];
   return [

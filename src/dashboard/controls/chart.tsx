@@ -13,7 +13,7 @@ interface ChartProps extends Omit<PlotOptions, 'timeZone'> {
 /** The table for those who do not see the chart has this many steps. */
 const TABLE_STEPS = 20;
 
-/** How many steps a key moves the cursor. */
+/** The number of steps by which a key moves the cursor. */
 const STEPS: Record<string, number> = {
   ArrowLeft: -1,
   ArrowRight: 1,

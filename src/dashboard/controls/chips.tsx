@@ -1,5 +1,5 @@
 interface ChipsProps<Value extends string> {
-  /** What the buttons choose, for those who do not see it. */
+  /** The name of the choice, for those who do not see it. */
   label: string;
   chosen: Value;
   /** The names of the values that may be chosen. */

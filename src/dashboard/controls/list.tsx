@@ -8,7 +8,7 @@ import { type Column, Table } from './table.tsx';
 
 interface ListProps<Row> {
   listed: Listed<Row>;
-  /** What the list holds, for those who do not see it. */
+  /** The name of the list, for those who do not see it. */
   label: string;
   /** The noun for one row: "job". */
   what: string;
@@ -87,7 +87,7 @@ function ListEnd({ list, what }: { list: Shown; what: string }) {
   return (
     <p class="list-end">
       <button type="button" onClick={loadMore} disabled={isLoading}>
-        {isLoading ? 'Loading …' : `Older ones than these ${format.count(rows.length)}`}
+        {isLoading ? 'Loading …' : `Show older ones (${format.count(rows.length)} shown)`}
       </button>
     </p>
   );

@@ -52,7 +52,7 @@ export interface PagedList<Row> {
   news: number;
   isLoading: boolean;
   hasMore: boolean;
-  /** Why there is no list; null where nothing is wrong. */
+  /** The reason why there is no list; null where nothing is wrong. */
   problem: string | null;
   showNews(): void;
   loadMore(): void;

@@ -5,7 +5,7 @@ import { href } from '../router.ts';
 import { useStillOrder } from './still.tsx';
 
 interface TableProps<Row> {
-  /** What the table lists, for those who do not see it. */
+  /** The name of the table, for those who do not see it. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];

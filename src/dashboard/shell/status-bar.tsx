@@ -21,7 +21,7 @@ const isCurrent = computed(() => connection.value !== 'lost' && connection.value
 /** The text that replaces the verdict where nothing is known. */
 const whyNothing = computed(() => {
   if (isSignedOut.value) return 'Sign in to see the fleet.';
-  if (connection.value === 'denied') return 'The queue shows its fleet to others only.';
+  if (connection.value === 'denied') return 'This token may not see the fleet.';
   return connection.value === 'lost' ? 'The queue does not answer.' : 'Asking the queue …';
 });
 
@@ -125,7 +125,7 @@ export function ConnectionBar() {
   if (connection.value === 'polling') {
     return (
       <p class="connection-bar" role="status">
-        Something between this page and the queue refuses WebSockets, so it asks every 5 s.
+        Something between this page and the queue refuses WebSockets, so the page asks every 5 s.
       </p>
     );
   }

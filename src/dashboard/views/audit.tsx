@@ -49,11 +49,11 @@ export function AuditView() {
           timeLabel="Done"
           notesOf={({ rows }) => rows.length > 0 && <Export />}
         >
-          Nothing was recorded yet. Changes of tokens, pools and the fleet's file are, and what is done to
-          jobs, batches and files of others.
+          Nothing is recorded yet. This list records changes of tokens, pools and the fleet's file, and what
+          people do to jobs, batches and files of others.
         </List>
       ) : (
-        <p class="notice">What people did is shown to those who sign in with the scope admin.</p>
+        <p class="notice">Sign in with a token of the scope admin to see what people did.</p>
       )}
     </section>
   );
@@ -105,7 +105,7 @@ const COLUMNS: Column<AuditEntry>[] = [
   {
     key: 'actor',
     head: 'Token',
-    title: 'Name of the token that it was done with',
+    title: 'Name of the token that was used',
     width: 160,
     narrow: 84,
     cell: (entry) =>

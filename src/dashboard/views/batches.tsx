@@ -37,7 +37,7 @@ export function BatchesView() {
       )}
       {data?.has_more && (
         <p class="list-end dim">
-          Older ones are left out here; <code>GET /v1/batches</code> lists all.
+          These are the newest batches; <code>GET /v1/batches</code> lists all.
         </p>
       )}
     </section>
@@ -220,6 +220,6 @@ async function endpointOf(file: File): Promise<string> {
     return others.some((other) => other !== null && other !== url) ? ANY_ENDPOINT : url;
   }
   throw new Error(
-    'The first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {…}}.',
+    'The first line is not a request of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {…}}.',
   );
 }

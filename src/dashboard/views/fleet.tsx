@@ -206,7 +206,7 @@ function Anywhere({ url }: { url: string }) {
       <li>
         <h2>Start the worker and its engine, on the machine with the GPU</h2>
         <p>
-          In a clone there, <code>./build.sh</code> builds the image first: none is published.
+          No image is published: in a clone there, <code>./build.sh</code> builds it first.
         </p>
         <Command
           text={[
@@ -217,8 +217,8 @@ function Anywhere({ url }: { url: string }) {
           ].join('\n')}
         />
         <p>
-          Without Docker: the same variables in front of <code>npx worker-vllm supervise</code>, after{' '}
-          <code>npm ci</code>.
+          Without Docker, run <code>npm ci</code>, then <code>npx worker-vllm supervise</code> with the same
+          variables in front of it.
         </p>
       </li>
       <li>

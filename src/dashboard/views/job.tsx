@@ -97,7 +97,7 @@ export function JobView({ id }: { id: string }) {
       {!job && record && <RequestFacts record={record} />}
       {!job && (steps || record) && (
         <p class="notice">
-          A request that was answered on its connection: its payload and answer are not kept
+          This request was answered on its connection, so its payload and answer are not stored
           {steps ? '' : ', and its steps only while it is one of the newest'}.
         </p>
       )}
@@ -133,7 +133,7 @@ function RequestFacts({ record }: { record: RequestRecord }) {
         <Figure name="First token">{format.duration(record.first_token_ms)}</Figure>
         <Figure name="Total">{format.duration(record.total_ms)}</Figure>
         <Figure name="Tokens in">{format.count(record.tokens_in)}</Figure>
-        <Figure name="Of these cached">{format.count(record.cached_tokens)}</Figure>
+        <Figure name="Cached of these">{format.count(record.cached_tokens)}</Figure>
         <Figure name="Tokens out">{format.count(record.tokens_out)}</Figure>
         <Figure name="Tokens/s">{format.amount(tokensPerSecond(record))}</Figure>
         <Figure name="Attempts">{format.count(record.attempts)}</Figure>
@@ -218,7 +218,7 @@ function Failure({ job: { error, state } }: { job: Job }) {
     <p class="failure">
       <strong class="id">{error.code}</strong> {error.message}{' '}
       <a href={href(`jobs?state=${state}&error_code=${encodeURIComponent(error.code)}&range=24h`)}>
-        Others that ended so today
+        Other jobs that ended this way today
       </a>
     </p>
   );

@@ -56,7 +56,7 @@ const MACHINE: Column<LaunchRow> = {
 const COST: Column<LaunchRow> = {
   key: 'cost',
   head: 'Cost',
-  title: 'So far, by the times of the provider, and what it costs an hour',
+  title: "Cost so far, by the provider's times, and the price an hour",
   width: 78,
   isNumber: true,
   cell: ({ cost, price_per_hour }) => (

@@ -6,8 +6,14 @@ import { isAdmin } from '../session.ts';
 type Action = 'launch' | 'drain' | 'pause' | 'resume';
 
 const ACTIONS: Record<Action, { name: string; effect: string }> = {
-  launch: { name: 'Launch one', effect: 'One worker more, now, within its max and the budget.' },
-  pause: { name: 'Pause', effect: 'Holds what there is: nothing is launched and nothing is ended.' },
+  launch: {
+    name: 'Launch one',
+    effect: 'Launches one more worker now, within the max of the pool and the budget.',
+  },
+  pause: {
+    name: 'Pause',
+    effect: 'Keeps the workers as they are: the scheduler launches none and ends none.',
+  },
   drain: {
     name: 'Drain all',
     effect:
@@ -36,7 +42,7 @@ export function PoolActions({ pool }: { pool: PoolRow }) {
 /** An action that is confirmed before it is done, and its result. */
 interface Asked {
   action: Action;
-  /** What the scheduler would do, or has done; null before its answer. */
+  /** The scheduler's answer: what it would do, or has done; null before it. */
   text: string | null;
   isDone: boolean;
   problem: string | null;

@@ -54,8 +54,8 @@ export function QueueView() {
       {shown.length === 0 ? (
         <p class="notice">
           {pool === null
-            ? 'No pool is known yet: it comes with the first worker or job.'
-            : `Nothing is known of a pool ${pool}.`}
+            ? 'No pool is known yet. The first worker or job makes one known.'
+            : `No pool ${pool} is known.`}
         </p>
       ) : (
         shown.map((row) => <Pool key={row.config_id} pool={row} span={span} />)

@@ -14,7 +14,7 @@ import { tokensInWords } from '../usage.ts';
 
 const ROW_PX = 32;
 
-const KIND_WORDS = { live: 'live', stored: 'stored job', batch: 'line of a batch' };
+const KIND_WORDS = { live: 'live', stored: 'stored job', batch: 'batch line' };
 const SLOW_WORDS = { true: 'slow ones', false: 'the others' };
 
 const REQUESTS: Listed<RequestRecord> = {
@@ -59,8 +59,8 @@ function Notes({ list: { rows, isLoading } }: { list: PagedList<RequestRecord> }
     <>
       {sampled > 1 && (
         <p class="dim">
-          So many came that of those that went well up to one in {format.count(sampled)} is listed. All that
-          failed or were slow are.
+          There were too many requests to list each: of those that succeeded, as few as one in{' '}
+          {format.count(sampled)} is listed. All that failed or were slow are listed.
         </p>
       )}
       {!isLoading && id && (
@@ -113,7 +113,7 @@ const COLUMNS: Column<RequestRecord>[] = [
   {
     key: 'id',
     head: 'Id',
-    title: 'Of its job, X-Job-Id',
+    title: 'The id of its job (X-Job-Id)',
     width: 118,
     drop: 5,
     cell: ({ id, request_id }) => (

@@ -59,7 +59,7 @@ function Launches({ launches }: { launches: LaunchRow[] }) {
             classOf={({ state }) => state}
           />
         ) : (
-          <p class="notice">Nothing has been launched yet: the first machine is once work comes.</p>
+          <p class="notice">Nothing has been launched yet. The first machine starts once work arrives.</p>
         )}
       </div>
     </section>
@@ -105,7 +105,7 @@ const SCALING_COLUMNS: Column<ScaledPool>[] = [
   counted(
     'draining',
     'Draining',
-    'They finish what they run, or are terminated',
+    'Workers that finish what they run, or are being terminated',
     ({ draining }) => draining,
     4,
   ),

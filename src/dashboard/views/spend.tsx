@@ -41,15 +41,15 @@ function Nothing() {
   return (
     <>
       <p class="notice">
-        No fleet's file was applied, so nothing here starts workers by itself, and no spend of launched
-        machines is counted. <code>npx worker-vllm launcher fleet.yaml</code> applies one.
+        No fleet's file is applied, so the scheduler starts no workers, and no spend of launched machines is
+        counted. <code>npx worker-vllm launcher fleet.yaml</code> applies one.
       </p>
       <p class="notice">
         {isPriced ? (
           <>
             Slots that were used today cost <b class="number">{costInWords(data.total)}</b>, by the prices
-            that workers tell themselves (<code>WORKER_PRICE_PER_HOUR</code>):{' '}
-            <a href={href('usage')}>Usage</a> says for whom.
+            that workers report (<code>WORKER_PRICE_PER_HOUR</code>): <a href={href('usage')}>Usage</a> says
+            for whom.
           </>
         ) : (
           <>
@@ -264,7 +264,7 @@ const PROVIDER_COLUMNS: Column<{ provider: ScalingProvider; spend: Spend }>[] = 
   {
     key: 'list',
     head: 'Its list',
-    title: 'When it last told all machines that it has of this fleet',
+    title: 'When a complete list of its machines of this fleet last arrived',
     drop: 5,
     cell: ({ provider: { listed_at, error } }) =>
       error !== null ? (

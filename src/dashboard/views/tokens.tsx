@@ -127,7 +127,7 @@ function columnsWith(
     {
       key: 'used',
       head: 'Last used',
-      title: 'To a minute',
+      title: 'Accurate to a minute',
       width: 90,
       drop: 5,
       isNumber: true,

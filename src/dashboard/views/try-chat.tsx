@@ -115,7 +115,7 @@ function Said({ content, isRunning }: { content: Message['content']; isRunning: 
         part.type === 'text' ? (
           <p key="text">{part.text}</p>
         ) : part.image_url.url.startsWith('data:') ? (
-          <img key="image" src={part.image_url.url} alt="Sent with it" />
+          <img key="image" src={part.image_url.url} alt="Sent with this message" />
         ) : (
           // An image of another host is not loaded: the page requests nothing from any other host.
           <p key="image" class="id">

@@ -52,7 +52,7 @@ export function UsageView() {
       {mayRead.value && <NearLimits />}
       <div class="tools">
         <Chips
-          label="Of which days (UTC)"
+          label="Days (UTC)"
           chosen={span}
           options={DAYS}
           onChoose={(days) => filter({ days: days === '7' ? null : days })}
@@ -106,7 +106,7 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
       <p class="list-end dim">
         {format.plural(groups.length - (idle ? 1 : 0), BY[by])}.{' '}
         {total.dollars === null
-          ? "Tokens are counted in any case. What slots cost is known of machines that are launched with a price by a fleet's file, and of workers with WORKER_PRICE_PER_HOUR."
+          ? "Tokens are always counted. The cost of slots is known for machines that a fleet's file launches with a price, and for workers with WORKER_PRICE_PER_HOUR."
           : 'Cost is the time that attempts held slots, at the price of their machines divided by the slots of each. Idle is what launched machines cost beyond that: starts, and slots that nobody used.'}
       </p>
     </>
@@ -115,7 +115,7 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
 
 function costNote({ total }: UsageAnswer): string {
   const { dollars, slot_ms, unpriced_slot_ms } = total;
-  if (dollars === null) return slot_ms === 0 ? 'nothing ran' : 'no price of what ran is known';
+  if (dollars === null) return slot_ms === 0 ? 'nothing ran' : 'the price of what ran is not known';
   if (unpriced_slot_ms === 0) return `${format.duration(slot_ms)} of slots`;
   return `${format.duration(unpriced_slot_ms)} of slots without a price`;
 }

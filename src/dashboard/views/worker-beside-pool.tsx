@@ -49,7 +49,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
       </table>
       <p class="dim">
         {ownFailure(failure) ??
-          `Of requests that ended within the last hour, the newest ${MOST_REQUESTS} of the worker and of its pool at most.`}
+          `This compares requests that ended within the last hour: at most the newest ${MOST_REQUESTS} of the worker and of its pool.`}
       </p>
     </section>
   );
@@ -68,7 +68,7 @@ function comparison({ times, worker, pool }: Pick<Measure, 'times' | 'worker' | 
   if (worker.n === 0 || pool.n === 0) return format.UNKNOWN;
   if (worker.value === pool.value) return 'as the pool';
   if (worker.value === 0) return 'none here';
-  if (times === null) return 'none in the pool';
+  if (times === null) return '0 in the pool';
   if (times > 0.95 && times < 1.05) return 'as the pool';
   return `${times < 10 ? times.toFixed(1) : Math.round(times)} times the pool’s`;
 }

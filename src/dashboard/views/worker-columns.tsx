@@ -42,7 +42,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
   {
     key: 'slots',
     head: 'Slots',
-    title: 'Places for jobs; filled: a job runs there',
+    title: 'Slots for jobs; a filled one runs a job',
     width: 190,
     narrow: 62,
     isSortable: true,

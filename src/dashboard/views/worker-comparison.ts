@@ -12,7 +12,7 @@ export interface Measure {
   kind: 'duration' | 'rate' | 'share';
   worker: Side;
   pool: Side;
-  /** How many times the pool's value the worker's is; null where that says nothing. */
+  /** The worker's value divided by the pool's; null where that says nothing. */
   times: number | null;
   /** Whether the worker is far worse than the pool, in enough requests to tell. */
   isWorse: boolean;

@@ -40,8 +40,7 @@ export function WorkerLog({ workerId }: { workerId: string }) {
             (ownFailure(failure) ?? 'Asking …')
           ) : (
             <>
-              No lines have come. A worker sends them every 30 s, where <code>CASOLA_LOGS_URL</code> tells it
-              to.
+              No lines have arrived. A worker sends them every 30 s if <code>CASOLA_LOGS_URL</code> is set.
             </>
           )}
         </p>

@@ -58,8 +58,8 @@ function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined 
         </>
       ) : (
         <p class="notice">
-          No worker of this name is known. What it said and did may still be here; workers are forgotten with
-          their last job. <a href={href('')}>All workers</a>
+          No worker of this name is known. Its log and its requests may still be here. The queue forgets a
+          worker with its last job. <a href={href('')}>All workers</a>
         </p>
       )}
       {!(worker && isLogFirst) && <WorkerLog workerId={id} />}
@@ -85,7 +85,7 @@ function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker
   return (
     <section class="trouble warn" aria-label="Silent">
       <p>
-        {was_doing ? `It ${was_doing.replace(/^it /, '')} when it was last heard of.` : 'It is not heard of.'}
+        {was_doing ? `It ${was_doing.replace(/^it /, '')} when it last reported.` : 'It reports nothing.'}
         {disconnected && (
           <>
             {' '}
@@ -118,7 +118,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
     ['Heartbeat', heartbeat_at && <HeartbeatAge at={heartbeat_at} intervalMs={heartbeat_interval_ms} />],
     ['Connected since', connected_at && <Time at={connected_at} />],
     ['Missed renewals of leases', format.count(missed_renewals)],
-    ['Results not yet taken', format.bytes(spool_bytes)],
+    ['Results not yet acknowledged', format.bytes(spool_bytes)],
     ['Engine', engine && `${engine} ${engine_version ?? ''}`],
     ['Worker', worker_version && `${worker_version}${protocol === 'base' ? ', base protocol' : ''}`],
     ['Host', host],
@@ -229,7 +229,7 @@ function WorkerJobs({ workerId }: { workerId: string }) {
         <p class="notice">
           {ownFailure(failure) ??
             (data
-              ? 'No stored job went to it. Requests of callers on a connection are not stored.'
+              ? 'No stored job was sent to it. Requests that are answered on their connection are not stored.'
               : 'Asking …')}
         </p>
       )}

@@ -120,7 +120,7 @@ describe('a limit near its end', () => {
     // What holds them is not the budget, of which nearly all is left.
     [
       { dollars_per_day: { used: 0.05, limit: 5 }, held: 3 },
-      '3 jobs held back: more than is left of its limits would be needed',
+      '3 jobs held back: they need more than is left of its limits',
     ],
     [{ running: { used: 1, limit: 1 }, held: 1 }, '1 of 1 running at a time, 1 job held back'],
   ])('%j: %s', (more, what) => {

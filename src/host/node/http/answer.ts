@@ -12,7 +12,7 @@ export async function writeAnswer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  // With this, an answer shorter than its `content-length` throws: its body has failed.
+  // Node then throws for an answer shorter than its `content-length`: its body has failed.
   outgoing.strictContentLength = true;
   const reader = response.body?.getReader();
   const cancel = () => void reader?.cancel().catch(() => {});

@@ -48,7 +48,7 @@ export class HeldObject {
   #waking: Timer;
   /** The time of the closed object's alarm, epoch ms; null: it is not set, or the object is not closed. */
   #wakesAt: number | null = null;
-  /** Why the object could not be made. Callers get the error until `until`, ms of `performance.now()`. */
+  /** The error with which making the object failed. Callers get it until `until`, ms of `performance.now()`. */
   #problem: { error: Error; until: number } | null = null;
   #hasStopped = false;
 
