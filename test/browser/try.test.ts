@@ -48,7 +48,7 @@ it('streams a chat through the gateway, and shows the command that does the same
   await page.getByText(`curl '${queue.url}/v1/chat/completions'`).waitFor();
   await page.getByText('"content": "Say hello."').waitFor();
   await page.getByRole('link', { name: 'where the time went' }).click();
-  await page.getByText('A request that was answered on its connection').waitFor();
+  await page.getByText('This request was answered on its connection').waitFor();
   await page.getByText('Attempt 1').waitFor();
   expect(open.faults.filter((fault) => !fault.includes('404'))).toEqual([]);
 });
