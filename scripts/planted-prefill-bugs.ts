@@ -10,7 +10,7 @@ export const PREFILL_BUGS: readonly Bug[] = [
   },
   {
     name: 'prefill: an answer whose blocks are gone is passed on with its error',
-    file: 'src/worker/prefill/first-token.ts',
+    file: 'src/worker/prefill/prefills.ts',
     line: "if (seen === 'token') return",
     becomes: 'if (seen) return',
   },

@@ -10,7 +10,7 @@ import { homeFolder } from '../process/environment.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
-import type { RunpodQueueSettings } from './runpod/settings.ts';
+import type { RunpodQueueSettings } from './runpod/open.ts';
 import type { BackpressureSettings } from './telemetry/load-watch.ts';
 import {
   hostsIn,

@@ -9,8 +9,8 @@ import { systemClock } from './clock.ts';
 import type { WorkerConfiguration } from './configuration.ts';
 import type { Ports } from './ports.ts';
 import { Prefills } from './prefill/prefills.ts';
-import { connectTurns } from './turns/connection.ts';
 import { SwappedEngine } from './turns/swapped-engine.ts';
+import { connectTurns } from './turns/turns.ts';
 
 /** The worker's engine as jobs reach it, with prefills and adapters where the operator asks for them. */
 interface EngineAccess extends Pick<Ports, 'engine' | 'prefills' | 'adapters'> {

@@ -12,7 +12,7 @@ import { systemClock } from './clock.ts';
 import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { openEngine } from './engine-access.ts';
 import { type AwaitedSettings, EngineWatch } from './engine-watch.ts';
-import { createPublicFetch } from './files/public-fetch.ts';
+import { createPublicFetch } from './files/file-access.ts';
 import { DiskSpool } from './jobs/disk-spool.ts';
 import { machineId, terminateOwnMachine } from './machine.ts';
 import type { Ports } from './ports.ts';

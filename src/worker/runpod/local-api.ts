@@ -1,11 +1,148 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { isIP } from 'node:net';
 import { EXIT, UserError } from '../../process/index.ts';
+import { isLoopback } from '../../process/network.ts';
 import { bounds, JsonFault, keepMembers, utf8Text, withoutMark, writeJson } from '../../protocol/index.ts';
+import { addressOf, privateAddressIn } from '../files/file-access.ts';
 import type { Ports } from '../ports.ts';
-import { refusalOf } from './local-callers.ts';
-import type { LocalPlatform } from './local-platform.ts';
-import { postOutcome, type Webhook, webhookOf } from './local-webhooks.ts';
+import type { Platform, PlatformAnswer, PlatformPost } from './platform.ts';
+
+/** Headers that proxies add to the requests they pass on. */
+const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwarded-host', 'via'];
+
+/**
+ * Returns why a request to the local API is refused, as a queue without tokens refuses it; null: it is served. The host
+ * is checked against pages that make their own name point to this machine, and the origin against pages that simply
+ * call the API.
+ * @param bound the address that the API listens on: if others can reach it, the operator has asked for that
+ */
+function refusalOf(headers: IncomingHttpHeaders, bound: string): string | null {
+  const host = hostOf(`http://${headers.host ?? ''}`);
+  const isOpen = !isLoopback(bound);
+  const isHere =
+    host !== null &&
+    (isLoopback(host) || (isOpen && (host === bound || isIP(host.replace(/^\[|\]$/g, '')) !== 0)));
+  if (!isHere) return `The local API serves its own address (${bound}), not "${headers.host ?? ''}".`;
+  const forwarded = isOpen ? undefined : FORWARDED_HEADERS.find((name) => name in headers);
+  if (forwarded)
+    return `The local API serves this machine, and a proxy passed this request on (${forwarded}).`;
+  const { origin } = headers;
+  if (origin !== undefined && !isLoopback(hostOf(origin) ?? '')) {
+    return `Web pages of ${origin} may not use the local API.`;
+  }
+  return null;
+}
+
+/** Returns the host of an address; null: the text is no address. */
+function hostOf(url: string): string | null {
+  return URL.canParse(url) ? new URL(url).hostname : null;
+}
+
+/** A receiver may take this many ms to answer. */
+const WITHIN_MS = 10_000;
+
+/** The receiver to which the outcome of a job is posted. */
+interface Webhook {
+  url: URL;
+  authorization: string | undefined;
+  mustBePublic: boolean;
+}
+
+/**
+ * Returns the webhook that a caller of the local API names, as far as its address tells.
+ * @param hosts the only hosts allowed, whatever their addresses; null: any public one over https
+ * @returns a text: the fault of the address
+ */
+function webhookOf(text: string, hosts: readonly string[] | null): Webhook | string {
+  if (!URL.canParse(text)) return 'its address is not a URL';
+  // The local API has no queue, so no host is the queue's own.
+  const access = { base: 'https://queue.invalid/', ownOrigins: new Set<string>(), token: undefined, hosts };
+  const address = addressOf(text, access);
+  if (!address.ok) return address.problem;
+  const { url, authorization, mustBePublic } = address;
+  const problem = mustBePublic ? privateAddressIn(url.hostname) : null;
+  if (problem) return problem.message;
+  return { url, authorization, mustBePublic };
+}
+
+/** Posts an outcome once. A name that leads to an inside address is refused when it is connected to. Never rejects. */
+async function postOutcome(
+  { url, authorization, mustBePublic }: Webhook,
+  outcome: object,
+  { fetch, fetchPublic, log }: Pick<Ports, 'fetch' | 'fetchPublic' | 'log'>,
+): Promise<void> {
+  try {
+    const response = await (mustBePublic ? fetchPublic : fetch)(url.href, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+      body: writeJson(outcome),
+      signal: AbortSignal.timeout(WITHIN_MS),
+    });
+    await response.body?.cancel();
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const problem = (cause as Partial<Error> | undefined)?.message ?? message;
+    log.warn({ host: url.host, problem }, 'a webhook was not taken');
+  }
+}
+
+/** The outcome of a job, as it would be posted. */
+export interface LocalOutcome {
+  /** The outputs in the order in which they came. */
+  stream: unknown[];
+  output?: unknown;
+  error?: string;
+}
+
+const TAKEN: PlatformAnswer = { status: 200, body: undefined, problem: '' };
+
+/** Stands in for the platform on this machine: jobs come from local requests. */
+export class LocalPlatform implements Platform {
+  readonly stops = null;
+  readonly ping = null;
+  readonly #queued: { id: string }[] = [];
+  readonly #running = new Map<string, { stream: unknown[]; end: (outcome: LocalOutcome) => void }>();
+  #wake: (() => void) | null = null;
+
+  /** Queues a job, and resolves to its outcome. @param job as the platform would give it */
+  submit(job: { id: string; input: unknown }): Promise<LocalOutcome> {
+    return new Promise((end) => {
+      this.#running.set(job.id, { stream: [], end });
+      this.#queued.push(job);
+      this.#wake?.();
+    });
+  }
+
+  async take(wanted: number, _isBusy: boolean, signal: AbortSignal): Promise<PlatformAnswer> {
+    if (this.#queued.length === 0 && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+    return { ...TAKEN, body: this.#queued.splice(0, wanted) };
+  }
+
+  async post({ to, jobId, body }: PlatformPost): Promise<PlatformAnswer> {
+    const job = this.#running.get(jobId);
+    const said = JSON.parse(body) as { output?: unknown; error?: string };
+    keepMembers(said, Buffer.from(body), ['output']);
+    if (to === 'stream') job?.stream.push(said.output);
+    else {
+      this.#running.delete(jobId);
+      job?.end({ ...said, stream: job.stream });
+    }
+    return TAKEN;
+  }
+}
 
 /** A submitted job that has not run: as in RunPod's SDK it runs when its status or stream is requested. */
 interface Submitted {

@@ -1,8 +1,7 @@
 import { EXIT, UserError } from '../../process/index.ts';
 import { keepMembers, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
-import { LocalApi } from './local-api.ts';
-import { LocalPlatform } from './local-platform.ts';
+import { LocalApi, LocalPlatform } from './local-api.ts';
 
 /** A local mode of RunPod's SDK. */
 export type LocalMode =

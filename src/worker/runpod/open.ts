@@ -1,11 +1,60 @@
+import { withTimeout } from '../../process/clock.ts';
+import type { Web } from '../../process/http.ts';
 import type { Ports } from '../ports.ts';
 import type { PostHeartbeat } from '../telemetry/heartbeat.ts';
-import { type AddressTemplates, addressesFrom } from './addresses.ts';
-import { httpPlatform } from './http-platform.ts';
-import { openLocally } from './local.ts';
+import {
+  type Addresses,
+  type AddressTemplates,
+  addressesFrom,
+  httpPlatform,
+  SDK_VERSION,
+} from './http-platform.ts';
+import { type LocalMode, openLocally } from './local.ts';
 import { RunpodQueue, type RunpodQueuePorts } from './runpod-queue.ts';
-import type { RunpodQueueSettings } from './settings.ts';
-import { unhealthyPinger } from './unhealthy.ts';
+
+/** The RunPod endpoint that this worker belongs to, and its settings. */
+export interface RunpodQueueSettings {
+  /** The platform, or one of the local modes of RunPod's SDK, which stands in for it. */
+  at: AddressTemplates | LocalMode;
+  /** The id by which the platform calls this worker. */
+  workerId: string;
+  apiKey: string | undefined;
+  pingIntervalMs: number;
+  /** True if each result asks the platform for a new worker, and this one ends. */
+  refreshes: boolean;
+  /** Hosts to which the local API posts, whatever their addresses; null: it posts to any public host over https. */
+  webhookHosts: readonly string[] | null;
+}
+
+/** The ping must arrive within this time, ms: RunPod's SDK ends right after its own. */
+const WITHIN_MS = 2000;
+const REASON_CHARACTERS = 256;
+
+/**
+ * Returns a taker of heartbeats that reports one thing alone to the platform: a start that has failed, with its reason.
+ */
+function unhealthyPinger(
+  web: Web,
+  ping: NonNullable<Addresses['ping']>,
+  apiKey: string | undefined,
+): PostHeartbeat {
+  let isSaid = false;
+  return async ({ status, error_message: reason = 'unknown' }) => {
+    if (isSaid || (status !== 'failed' && status !== 'fatal')) return;
+    isSaid = true;
+    const parameters = new URLSearchParams({
+      status: 'unhealthy',
+      check: 'engine',
+      reason: reason.slice(0, REASON_CHARACTERS),
+      runpod_version: SDK_VERSION,
+    });
+    const headers = apiKey ? { authorization: apiKey } : {};
+    await withTimeout(web.clock, WITHIN_MS, async (signal) => {
+      const response = await web.fetch(ping(parameters), { headers, signal });
+      await response.body?.cancel();
+    });
+  };
+}
 
 export interface OpenedQueue {
   queue: RunpodQueue;

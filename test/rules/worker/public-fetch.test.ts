@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPublicFetch } from '../../../src/worker/files/public-fetch.ts';
+import { createPublicFetch } from '../../../src/worker/files/file-access.ts';
 import { resolver } from '../../support/resolver.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { addressesFrom } from '../../../src/worker/runpod/addresses.ts';
-import { JobAnswer } from '../../../src/worker/runpod/job-answer.ts';
-import { takeJoined } from '../../../src/worker/runpod/outputs.ts';
+import { addressesFrom } from '../../../src/worker/runpod/http-platform.ts';
+import { JobAnswer, takeJoined } from '../../../src/worker/runpod/job-answer.ts';
 import type { PlatformPost } from '../../../src/worker/runpod/platform.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

@@ -1,10 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { addressesFrom } from '../../../src/worker/runpod/addresses.ts';
-import { httpPlatform } from '../../../src/worker/runpod/http-platform.ts';
-import type { Platform } from '../../../src/worker/runpod/platform.ts';
-import { readTakenJob } from '../../../src/worker/runpod/taken-job.ts';
+import { addressesFrom, httpPlatform } from '../../../src/worker/runpod/http-platform.ts';
+import { type Platform, readTakenJob } from '../../../src/worker/runpod/platform.ts';
 
 /** RunPod's platform over HTTP, where it answers oddly. */
 
