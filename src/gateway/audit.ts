@@ -1,11 +1,11 @@
 import type { AuditEnd } from '../fleet/rpc.ts';
 import type { AuditAction } from '../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
-import { tenantOf, viewerOf } from './auth.ts';
+import { tenantOf, viewerOf } from './auth/authorize.ts';
 import { HttpError } from './errors.ts';
 import { log } from './log.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
-import { queueIdOf } from './objects/queue-ids.ts';
+import { queueIdOf } from './objects/ids.ts';
 import type { GatewayContext } from './routes/route.ts';
 
 /** An action of a person, before it is done. */

@@ -2,11 +2,6 @@ import { beginsObject } from '../protocol/index.ts';
 import { BLOCK_ENDS, type Prefix } from '../queue/rpc.ts';
 import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../request-facts/prompt-fields.ts';
 
-/**
- * The functions of this file hash how a request's prompt begins. By the hashes the queue finds a worker whose engine
- * has computed that beginning before.
- */
-
 /** The longest name of a conversation, bytes. */
 const SESSION_BYTES = 1024;
 
@@ -28,7 +23,8 @@ interface Owner {
 }
 
 /**
- * Hashes the text of a prompt, as its JSON without the blanks between values: messages, a text or the ids of tokens.
+ * Hashes how a prompt begins, as its JSON without the blanks between values: messages, a text or the ids of tokens. By
+ * the hashes the queue finds a worker whose engine has computed that beginning before.
  * @returns the hashes, or undefined where the prompt is shorter than a block and names no conversation
  */
 export function prefixOf(fields: PromptFields, { tenant, model }: Owner): Prefix | undefined {

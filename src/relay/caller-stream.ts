@@ -32,7 +32,7 @@ const SENT_ON: BrokenReason = {
  *
  * The head alone does not open it: an engine that dies before its first byte can then be replaced by another
  * attempt without the caller noticing. It opens with the first byte, or with the end. While it is silent the gateway
- * keeps the caller's response alive (gateway/inference/early-response.ts).
+ * keeps the caller's response alive (gateway/inference/answer.ts).
  */
 export class CallerStream {
   readonly id: number;

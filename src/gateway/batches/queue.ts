@@ -1,21 +1,31 @@
-import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
+import type { Batch } from '../../batches/batch.ts';
+import type { BatchesAsk } from '../../batches/object.ts';
+import type { BatchFiles, BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
-import { bounds, fitsUtf8, type JobView, keepTree, shortName } from '../../protocol/index.ts';
+import {
+  bounds,
+  fitsUtf8,
+  inferenceRoutes,
+  type JobView,
+  keepTree,
+  shortName,
+  type Waiting,
+  waitsFor,
+} from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { bodyFacts } from '../../request-facts/body-facts.ts';
+import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../auth/permissions.ts';
+import { termsByName } from '../auth/terms.ts';
+import { asHttp } from '../bodies/body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
-import { asHttp } from '../json-scan.ts';
-import { termsByName } from '../limits.ts';
-import { modelAliases } from '../model-aliases.ts';
-import { callQueue } from '../objects/calls.ts';
-import { RESULT_LEVELS, wholeJob } from '../objects/job-files.ts';
-import { submitAndListen } from '../objects/submit-jobs.ts';
-import { waitingOfJob } from '../objects/waiting.ts';
-import { choosePools } from '../objects/work.ts';
-import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../permissions.ts';
+import { answerFromResult } from '../inference/respond.ts';
+import { RESULT_LEVELS, wholeJob } from '../jobs/job-files.ts';
+import { submitAndListen } from '../jobs/submit-jobs.ts';
+import { callBatches, callFiles, callQueue } from '../objects/calls.ts';
+import { choosePools, waitingOfJob, waitingOfModel } from '../objects/work.ts';
+import { modelAliases } from '../parsed-settings.ts';
 
 /** The priority of lines of batches: below interactive work. */
 const PRIORITY = -10;
@@ -50,7 +60,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
 }
 
 /** Returns the models that callers' names for them stand for. */
-export function ownModels(env: Env, models: readonly (string | null)[]): (string | null)[] {
+function ownModels(env: Env, models: readonly (string | null)[]): (string | null)[] {
   const aliases = modelAliases(env.MODEL_ALIASES);
   return models.map((model) => aliases.resolve(model));
 }
@@ -162,4 +172,37 @@ async function withResponse(job: JobView): Promise<JobView> {
   const answer = answerFromResult(result, facts, Math.floor(Date.parse(job.settled_at ?? '') / 1000));
   if (!answer?.headers.get('content-type')?.startsWith('application/json')) return job;
   return { ...job, result: { response: { status: answer.status, body: await answer.json() } } };
+}
+
+/** Returns the calls that the object of a queue id's batches makes to other objects, in the same way as the gateway. */
+export function batchesAsk(env: Env, queueId: string): BatchesAsk {
+  return {
+    queue: batchQueue(env, queueId),
+    files: batchFiles(env, queueId),
+    routes: inferenceRoutes(env.INFERENCE_ROUTES),
+    ownModels: (models) => ownModels(env, models),
+  };
+}
+
+/** Returns calls of the object that holds the files of a queue id's batches. */
+function batchFiles(env: Env, queueId: string): BatchFiles {
+  return {
+    size: (id) => callFiles(env, queueId, (files) => files.size(id)),
+    read: (id, offset, length) => callFiles(env, queueId, (files) => files.read(id, offset, length)),
+    readLines: (id, lines) => callFiles(env, queueId, (files) => files.readLines(id, lines)),
+    append: (id, lines) => callFiles(env, queueId, (files) => files.append(id, lines)),
+    keep: (id, expiresAt) => callFiles(env, queueId, (files) => files.keep(id, expiresAt)),
+  };
+}
+
+/** Returns what the next line of a batch waits for, or null where that line runs or the batch does not. */
+export async function waitingOfBatch(env: Env, queueId: string, batch: Batch): Promise<Waiting | null> {
+  if (batch.status !== 'in_progress') return null;
+  const line = await callBatches(env, queueId, (batches) => batches.nextLine(batch.id));
+  if (line === null) return null;
+  if (line.job_id !== null) return await waitingOfJob(env, queueId, line.job_id, null);
+  const [model] = ownModels(env, [line.model]);
+  const waiting = await waitingOfModel(env, queueId, model ?? null);
+  const isOfPool = waiting !== null && waiting.code !== 'turn' && waiting.code !== 'busy';
+  return line.why === null || isOfPool ? waiting : waitsFor('queue_full', line.why.replace(/\.$/, ''));
 }

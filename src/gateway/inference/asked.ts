@@ -3,23 +3,20 @@ import { dialectOf, engineRoute } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
-import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
-import { type Caller, viewerOf } from '../auth.ts';
-import type { HeldBody } from '../body.ts';
-import type { Env } from '../env.ts';
-import type { ErrorOf } from '../errors.ts';
+import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
+import { type Caller, viewerOf } from '../auth/authorize.ts';
+import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
+import { lengthOfModel, submissionOf } from '../auth/terms.ts';
+import { asHttp, type HeldBody } from '../bodies/body.ts';
+import type { Env, RequestHead } from '../env.ts';
+import { type ErrorOf, HttpError } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
-import { asHttp } from '../json-scan.ts';
-import { lengthOfModel, submissionOf } from '../limits.ts';
-import { modelAliases } from '../model-aliases.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../permissions.ts';
+import { requestIdHeaders } from '../middleware.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { modelAliases } from '../parsed-settings.ts';
 import { prefixOf } from '../prompt-prefix.ts';
-import type { RequestHead } from '../request-head.ts';
-import { requestIdHeaders } from '../request-id.ts';
 import { type EngineCall, engineCall } from './engine-request.ts';
 import { makesResponse, ownerOf } from './kept-responses.ts';
-import { type GivenLimits, limitsOf, waitsOf } from './time-limits.ts';
 
 /** A request whose body has been read. */
 export interface Asked {
@@ -145,4 +142,66 @@ function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | nul
   if (!route?.methods.includes('POST') || route.answers === 'bytes') return null;
   if (facts.stream) return 'events';
   return facts.mayBeBytes || route.answers === 'text' ? null : 'json';
+}
+
+/** A caller waits this many ms for a slot of a worker that exists, unless X-Queue-Wait says otherwise. */
+const WAIT_FOR_SLOT_MS = 600_000;
+
+/** The longest X-Queue-Wait, X-Queue-Deadline and X-Request-Timeout, seconds. */
+const LONGEST_WAIT_SECONDS = 3600;
+
+/** A request's time limits, ms. */
+interface GivenLimits {
+  wait: number | undefined;
+  deadline: number | undefined;
+  limit: number | undefined;
+}
+
+/** Returns the limits that a request's headers and the queue's limits by route give it. @throws HttpError 400 */
+function limitsOf({ headers }: RequestHead, pathname: string, env: Env): GivenLimits {
+  const limits = [secondsIn(headers, 'X-Request-Timeout'), timeoutsOf(env).of(pathname)];
+  const given = limits.filter((limit) => limit !== undefined);
+  return {
+    wait: secondsIn(headers, 'X-Queue-Wait'),
+    deadline: secondsIn(headers, 'X-Queue-Deadline'),
+    limit: given.length === 0 ? undefined : Math.min(...given),
+  };
+}
+
+/** The time limits by route, parsed once for each text that describes them. */
+let timeouts: { text: string; read: RequestTimeouts } | null = null;
+
+function timeoutsOf({ REQUEST_TIMEOUTS: text = '' }: Env): RequestTimeouts {
+  if (timeouts?.text !== text) timeouts = { text, read: parseRequestTimeouts(text) };
+  return timeouts.read;
+}
+
+/** Returns the time limits in the queue's form. */
+function waitsOf({
+  wait,
+  deadline,
+  limit,
+}: GivenLimits): Pick<
+  WaitingRequest,
+  'wait_for_worker_ms' | 'waits_for_start' | 'wait_for_slot_ms' | 'deadline_ms' | 'limit_ms'
+> {
+  return {
+    wait_for_worker_ms: wait ?? 0,
+    waits_for_start: wait === undefined,
+    wait_for_slot_ms: wait ?? WAIT_FOR_SLOT_MS,
+    ...(deadline === undefined ? {} : { deadline_ms: deadline }),
+    ...(limit === undefined ? {} : { limit_ms: limit }),
+  };
+}
+
+/** @returns the header's time in ms */
+function secondsIn(
+  headers: RequestHead['headers'],
+  name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
+): number | undefined {
+  const header = headers.get(name);
+  if (header === null) return undefined;
+  const seconds = header.trim() === '' ? Number.NaN : Number(header);
+  if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;
+  throw new HttpError(400, `${name}: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`, 'invalid_wait');
 }

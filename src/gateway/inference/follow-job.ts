@@ -3,8 +3,7 @@ import { isSettled, type JobView } from '../../protocol/index.ts';
 import type { FollowedJob, ToldJob } from '../../queue/rpc.ts';
 import { BEGINNING_DROPPED } from '../../relay/calls.ts';
 import { errorResponse, HttpError } from '../errors.ts';
-import { answerFromResult } from './base-answer.ts';
-import { failureResponse } from './respond.ts';
+import { answerFromResult, failureResponse } from './respond.ts';
 
 /** One call of the queue waits this many ms for news of the job. */
 const WAIT_MS = 20_000;

@@ -3,7 +3,7 @@ import type { WorkerDial } from '../../queue/rpc.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
 import { callFleet, callQueue, toldFault } from './calls.ts';
-import { namedQueues } from './queue-ids.ts';
+import { namedQueues } from './ids.ts';
 
 /** The ids of queues whose objects may hold sockets that were opened here. */
 const dialled = { queues: new Set<string>(), fleets: new Set<string>() };

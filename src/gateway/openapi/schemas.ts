@@ -5,11 +5,10 @@ import * as protocol from '../../protocol/index.ts';
 import { AppliedSpec, Controlled, LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
-import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
-import { AcknowledgeRequest, ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
-import * as usage from './usage-answers.ts';
+import * as usage from './answers.ts';
+import { AcknowledgeRequest, BatchRequest, ControlRequest, SpecRequest } from './requests.ts';
 
 /** A schema that the gateway serves at `/schemas/{id}.json`. */
 export interface SchemaEntry {
@@ -22,8 +21,6 @@ export interface SchemaEntry {
   description: string;
   examples?: readonly unknown[];
 }
-
-/** Every schema that the gateway serves, by the id under which `/schemas/{id}.json` has it, is a row of SCHEMAS. */
 
 const received = (schema: z.ZodType, description: string, ...examples: unknown[]): SchemaEntry => ({
   schema,
@@ -41,6 +38,7 @@ const CHAT = { messages: [{ role: 'user', content: 'What is the capital of Franc
 /** An engine request in JSON: bytes are only in packed frames (docs/protocol.md). */
 const EngineRequest = protocol.EngineRequest.extend({ body: z.string().optional() });
 
+/** Every schema that the gateway serves, by the id under which `/schemas/{id}.json` has it. */
 export const SCHEMAS = {
   JobSubmission: received(
     protocol.JobSubmission,

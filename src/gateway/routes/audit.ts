@@ -1,9 +1,10 @@
 import type { AuditWanted } from '../../fleet/rpc.ts';
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
+import { auditConfiguredTokens } from '../auth/tokens.ts';
 import type { Env } from '../env.ts';
 import { callFleet } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import {
   invalidParameter,
   MOST_PAGE_ROWS,
@@ -12,7 +13,6 @@ import {
   rejectUnknownParameters,
   timeOf,
 } from '../parameters.ts';
-import { auditConfiguredTokens } from '../tokens.ts';
 import { type Gateway, route } from './route.ts';
 
 const PARAMETERS = ['since', 'until', 'actor', 'action', 'target', 'limit', 'cursor', 'queue_id'];

@@ -2,18 +2,17 @@ import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import { ANY_ENDPOINT, inferenceRoutes, parseValue } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
-import { submitterOf, viewerOf } from '../auth.ts';
-import { BatchRequest } from '../batches/request.ts';
+import { submitterOf, viewerOf } from '../auth/authorize.ts';
+import { jobRouteProblem, permissionsOf } from '../auth/permissions.ts';
+import { waitingOfBatch } from '../batches/queue.ts';
 import { batchView } from '../batches/view.ts';
-import { waitingOfBatch } from '../batches/waiting.ts';
-import { readValue } from '../body.ts';
+import { readValue } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
-import { modelAliases } from '../model-aliases.ts';
 import { callBatches } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf, randomId } from '../objects/ids.ts';
+import { BatchRequest } from '../openapi/requests.ts';
 import { wholeNumber } from '../parameters.ts';
-import { jobRouteProblem, permissionsOf } from '../permissions.ts';
-import { randomId } from '../random-id.ts';
+import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** The batches of a page: OpenAI's numbers. */

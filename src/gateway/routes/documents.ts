@@ -1,6 +1,5 @@
 import { HttpError } from '../errors.ts';
-import { openApiDocument } from '../openapi/document.ts';
-import type { RouteRow } from '../openapi/row.ts';
+import { openApiDocument, type RouteRow } from '../openapi/document.ts';
 import { type Gateway, route } from './route.ts';
 
 interface OpenApi {

@@ -2,13 +2,12 @@ import type { FileRecord } from '../../files/file-index.ts';
 import { FILE_PURPOSES, type FilePurpose, type StoredFile } from '../../protocol/file-answers.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
-import { readerOf, tenantOf, viewerOf } from '../auth.ts';
+import { readerOf, tenantOf, viewerOf } from '../auth/authorize.ts';
+import { storeUpload, type Uploaded } from '../bodies/upload.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, callFiles } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf, randomId } from '../objects/ids.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
-import { randomId } from '../random-id.ts';
-import { storeUpload, type Uploaded } from '../upload.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** The files of a page unless the caller asks for fewer, and the most: OpenAI's number. */

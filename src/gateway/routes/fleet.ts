@@ -1,16 +1,15 @@
 import { HISTORY_RANGES, type HistoryRange, type Subject } from '../../fleet/rpc.ts';
 import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { audited } from '../audit.ts';
-import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
-import { readValue } from '../body.ts';
-import { compressed } from '../compressed.ts';
+import { isAuthorized, requireQueueId, requireWorkerId } from '../auth/authorize.ts';
+import { readValue } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import { watchFleet } from '../objects/sockets.ts';
+import { AcknowledgeRequest } from '../openapi/requests.ts';
 import { timeOf } from '../parameters.ts';
-import { AcknowledgeRequest } from '../scheduler-requests.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 /** The answer to what a worker reports. */
@@ -236,4 +235,36 @@ function historyOf({ req }: GatewayContext): { of: Subject; range: HistoryRange;
     throw new HttpError(400, `range: expected one of ${HISTORY_RANGES.join(', ')}.`, 'invalid_history');
   }
   return { of: given[0] ?? { kind: 'fleet', id: '' }, range, until: timeOf('until', req.query('until')) };
+}
+
+/**
+ * Returns JSON for the page, compressed where it accepts that: the page asks for some of it again and again, and a
+ * view of the fleet is a sixth as long compressed.
+ */
+function compressed(context: GatewayContext, value: unknown): Response {
+  const headers = new Headers({ 'content-type': 'application/json', vary: 'accept-encoding' });
+  const text = JSON.stringify(value);
+  if (!/\bgzip\b/.test(context.req.header('accept-encoding') ?? '')) return new Response(text, { headers });
+  headers.set('content-encoding', 'gzip');
+  const bytes = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'));
+  // Without the option, which it alone knows, Cloudflare's runtime would compress the body once more.
+  const init = { headers, encodeBody: 'manual' } as const;
+  return new Response(bytes, init);
+}
+
+/** Registers the route that shows what tenants have of the pools that they share. */
+export function sharingRoute(app: Gateway): void {
+  route(app, {
+    method: 'GET',
+    path: '/api/sharing',
+    tag: 'Metrics and usage',
+    summary: 'Who waits for whom: tenants by pool, with what each had in the last hour and who is next',
+    scopes: ['read'],
+    answers: { 200: { description: 'The pools.', content: { schema: 'Sharing' } } },
+    errors: [503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      return context.json({ pools: await callQueue(context.env, queueId, (queue) => queue.sharing()) });
+    },
+  });
 }

@@ -1,15 +1,57 @@
 import { openedResponse } from '../../asking/attempt-loop.ts';
 import { HangUp } from '../../asking/hang-up.ts';
+import { INFERENCE_ROUTES } from '../../protocol/index.ts';
 import { variableOf } from '../../settings/queue-settings.ts';
-import { authorize } from '../auth.ts';
-import { readBody } from '../body.ts';
+import { authorize } from '../auth/authorize.ts';
+import { readBody } from '../bodies/body.ts';
 import { HttpError, otherMethod } from '../errors.ts';
 import { answer } from '../inference/answer.ts';
 import { mostBodyBytes, readRequest } from '../inference/asked.ts';
 import { callEngine } from '../inference/call-engine.ts';
-import { inferenceRoutesOf } from '../inference/routes.ts';
-import { PASSED_THROUGH } from './passed-through.ts';
+import type { Parameter, RouteRow } from '../openapi/document.ts';
+import { inferenceRoutesOf } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
+
+const seconds = (description: string): Parameter => ({ description, type: 'number' });
+const headers: RouteRow['headers'] = {
+  'X-Queue-Wait': seconds('How long to wait for a worker instead of answering 503, s (up to 3600).'),
+  'X-Queue-Deadline': seconds('The whole answer is wanted within so many seconds.'),
+  'X-Request-Timeout': seconds('The request is ended after so many seconds, whatever it is doing.'),
+  'X-Request-Id': { description: "The caller's name for it; reaches the engine and comes back." },
+  traceparent: { description: 'The trace it belongs to, as W3C Trace Context writes it.' },
+};
+
+/** Examples for the routes where one helps: the engine decides what a body may hold. */
+const EXAMPLES: Record<string, unknown> = {
+  'POST /v1/chat/completions': { model: 'qwen-small', messages: [{ role: 'user', content: 'Hello' }] },
+  'POST /v1/completions': { model: 'qwen-small', prompt: 'Hello', max_tokens: 16 },
+  'POST /v1/embeddings': { model: 'bge-small', input: ['a', 'b'] },
+  'POST /v1/messages': {
+    model: 'qwen-small',
+    max_tokens: 16,
+    messages: [{ role: 'user', content: 'Hello' }],
+  },
+  'POST /v1/responses': { model: 'qwen-small', input: 'Hello' },
+};
+
+/** Routes that the gateway answers itself. */
+const OWN = new Set(['GET /v1/models', 'GET /v1/models/{id}']);
+
+/** The rows of the engine's routes, whose bodies the gateway passes through unread but for what the queue must know. */
+export const PASSED_THROUGH: RouteRow[] = INFERENCE_ROUTES.filter((route) => !OWN.has(route)).map((route) => {
+  const [method, path] = route.split(' ') as [RouteRow['method'], string];
+  return {
+    method,
+    path: path.replaceAll('{id}', ':id'),
+    tag: 'Inference',
+    summary: "Passed through to an engine and back; body, answer and errors are the engine's own",
+    scopes: ['submit'],
+    headers,
+    ...(method === 'POST' && { body: { example: EXAMPLES[route] } }),
+    answers: { 200: { description: "The engine's answer.", content: [{}, { type: 'text/event-stream' }] } },
+    errors: [400, 404, 408, 413, 429, 501, 502, 503, 504],
+  };
+});
 
 /**
  * Registers inference: the caller waits while the request is a job. One handler serves every route of the engine that

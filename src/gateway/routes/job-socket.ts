@@ -1,18 +1,17 @@
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
-import { type Caller, denialOf, readerOf, viewerOf } from '../auth.ts';
-import { holdBytes } from '../body.ts';
+import { type Caller, denialOf, readerOf, viewerOf } from '../auth/authorize.ts';
+import { permissionsOf } from '../auth/permissions.ts';
+import { submissionOf } from '../auth/terms.ts';
+import { entryNow, watchToken } from '../auth/tokens.ts';
+import { holdBytes } from '../bodies/body.ts';
+import { takeTurn } from '../bodies/receive.ts';
 import type { HttpError } from '../errors.ts';
-import { JobSocket } from '../job-socket.ts';
-import { submissionOf } from '../limits.ts';
-import { modelAliases } from '../model-aliases.ts';
+import { JobSocket } from '../jobs/job-socket.ts';
+import { submitAndListen } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { submitAndListen } from '../objects/submit-jobs.ts';
-import { permissionsOf } from '../permissions.ts';
-import { watchToken } from '../token-watch.ts';
-import { entryNow } from '../tokens.ts';
-import { takeTurn } from '../turns.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 const PATH = '/api/jobs/socket';

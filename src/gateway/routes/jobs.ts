@@ -1,25 +1,30 @@
 import { bounds, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer } from '../../queue/rpc.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
-import { readerOf, viewerOf } from '../auth.ts';
-import { readBody } from '../body.ts';
+import { readerOf, viewerOf } from '../auth/authorize.ts';
+import { type Permissions, permissionsOf } from '../auth/permissions.ts';
+import { submissionOf } from '../auth/terms.ts';
+import { whileGood } from '../auth/tokens.ts';
+import { readBody } from '../bodies/body.ts';
+import { takeTurn } from '../bodies/receive.ts';
 import { HttpError } from '../errors.ts';
-import { respondEarly } from '../inference/early-response.ts';
-import { withheldFrom, withoutResult } from '../job-contents.ts';
-import { isLines, submitLines } from '../job-lines.ts';
-import { submissionOf } from '../limits.ts';
-import { modelAliases } from '../model-aliases.ts';
+import { respondEarly } from '../inference/answer.ts';
+import { jobAnswer, jsonResponse, unknownJob, withheldFrom, withoutResult } from '../jobs/job-files.ts';
+import {
+  isLines,
+  parseJobs,
+  type ReadJob,
+  readSubmission,
+  rejection,
+  submitAll,
+  submitLines,
+} from '../jobs/submissions.ts';
+import { submitJobs } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
-import { jobAnswer, jsonResponse, unknownJob } from '../objects/job-files.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import type { ReadJob } from '../objects/read-job.ts';
-import { submitJobs } from '../objects/submit-jobs.ts';
-import { waitingOfJob } from '../objects/waiting.ts';
-import type { Parameter } from '../openapi/row.ts';
-import { type Permissions, permissionsOf } from '../permissions.ts';
-import { parseJobs, readSubmission, rejection, submitAll } from '../submissions.ts';
-import { whileGood } from '../token-watch.ts';
-import { takeTurn } from '../turns.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { waitingOfJob } from '../objects/work.ts';
+import type { Parameter } from '../openapi/document.ts';
+import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The longest `?wait=`, seconds. */

@@ -1,13 +1,20 @@
 import type * as z from 'zod';
 import type { JobListWanted, JobPage, JobsAction } from '../../queue/rpc.ts';
 import { audited } from '../audit.ts';
-import { viewerOf } from '../auth.ts';
+import { viewerOf } from '../auth/authorize.ts';
 import type { Env } from '../env.ts';
-import { cursorOf, FILTER_PARAMETERS, placeOf, wantedOf } from '../job-query.ts';
 import { callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import type { ActedOnJobs } from '../openapi/answers.ts';
-import { invalidCursor, invalidParameter, rejectUnknownParameters } from '../parameters.ts';
+import {
+  cursorOf,
+  FILTER_PARAMETERS,
+  invalidCursor,
+  invalidParameter,
+  placeOf,
+  rejectUnknownParameters,
+  wantedOf,
+} from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
 /**

@@ -3,7 +3,7 @@ import { HttpError } from '../errors.ts';
 import { EXPOSITION_TYPE } from '../metrics/exposition.ts';
 import { metricsText } from '../metrics/text.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import { type Gateway, route } from './route.ts';
 
 /** Registers the numbers for machines: Prometheus, autoscalers. */

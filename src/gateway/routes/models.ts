@@ -2,8 +2,8 @@ import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
-import { modelAliases } from '../model-aliases.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /**

@@ -1,9 +1,8 @@
 import type { MiddlewareHandler } from 'hono';
 import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts';
-import { rejectStrangers } from '../auth.ts';
+import { rejectStrangers } from '../auth/authorize.ts';
+import { isOpen } from '../auth/tokens.ts';
 import { HttpError } from '../errors.ts';
-import { pagePath } from '../page-path.ts';
-import { isOpen } from '../tokens.ts';
 import type { Environment, Gateway, GatewayContext } from './route.ts';
 
 /** The addresses of the page's views (src/dashboard/router.ts tells them apart). */
@@ -113,4 +112,22 @@ function asset({ contentType, plain, brotli }: PageFile, accepted: string): Resp
   // The bytes go out as they are; only Cloudflare's runtime knows the option.
   const init = { headers: { ...headers, 'content-encoding': 'br' }, encodeBody: 'manual' } as const;
   return new Response(brotli, init);
+}
+
+/**
+ * Returns the path of the page's root, with a slash at its end: the proxy's `X-Forwarded-Prefix`, else a path relative
+ * to the requested address, which holds behind every proxy that strips a path and whose users' addresses end with a
+ * slash. The header is believed without a setting: it changes only the answer to its own sender, and can name no other
+ * host.
+ */
+export function pagePath(request: Request): string {
+  const path = request.headers.get('x-forwarded-prefix');
+  if (path && isPlainPath(path)) return `${path.replace(/\/$/, '')}/`;
+  const { pathname } = new URL(request.url);
+  return '../'.repeat(pathname.split('/').length - 2) || './';
+}
+
+/** Returns whether a text can stand in an address, and in an attribute, unescaped. */
+function isPlainPath(text: string): boolean {
+  return /^(?:\/[\w.~-]+)+\/?$/.test(text);
 }

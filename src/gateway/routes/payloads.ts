@@ -1,18 +1,17 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac, isObject, withoutMark } from '../../protocol/index.ts';
 import { basePayload } from '../../queue/job-frame.ts';
 import type { FileTicket, FileUploadAnswer, PayloadAnswer } from '../../queue/rpc.ts';
-import { rejectStrangers } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { rejectStrangers } from '../auth/authorize.ts';
+import { equalInConstantTime, isOpen } from '../auth/tokens.ts';
+import { parseBody, readBody } from '../bodies/body.ts';
+import { discardBody, takeTurn } from '../bodies/receive.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
+import { dropJobFile, jobFile, storeJobFile } from '../jobs/job-files.ts';
 import { log } from '../log.ts';
 import { callQueue } from '../objects/calls.ts';
-import { dropJobFile, jobFile, storeJobFile } from '../objects/job-files.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import type { RouteRow } from '../openapi/row.ts';
-import { discardBody } from '../receive.ts';
-import { equalInConstantTime, isOpen } from '../tokens.ts';
-import { takeTurn } from '../turns.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import type { RouteRow } from '../openapi/document.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const TICKET: RouteRow['query'] = {

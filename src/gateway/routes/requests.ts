@@ -1,8 +1,8 @@
 import type { RequestFilter, RequestPage } from '../../fleet/rpc.ts';
 import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/index.ts';
-import { viewerOf } from '../auth.ts';
+import { viewerOf } from '../auth/authorize.ts';
 import { callFleet } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import {
   invalidParameter,
   numberOfCursor,

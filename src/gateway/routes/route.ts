@@ -1,9 +1,9 @@
 import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono';
 import type { Scope } from '../../settings/token-entry.ts';
-import { authorize, type Caller } from '../auth.ts';
+import { authorize, type Caller } from '../auth/authorize.ts';
 import type { GatewayEnv } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import type { RouteRow } from '../openapi/row.ts';
+import type { RouteRow } from '../openapi/document.ts';
 
 /** The types of the gateway for Hono. */
 export interface Environment {

@@ -1,25 +1,22 @@
 import { newJobId, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
-import { readerOf, viewerOf } from '../auth.ts';
-import { parseKeeping, readBody } from '../body.ts';
+import { readerOf, viewerOf } from '../auth/authorize.ts';
+import { permissionsOf } from '../auth/permissions.ts';
+import { submissionOf } from '../auth/terms.ts';
+import { whileGood } from '../auth/tokens.ts';
+import { parseKeeping, readBody } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
-import { respondEarly } from '../inference/early-response.ts';
-import { withheldFrom } from '../job-contents.ts';
-import { submissionOf } from '../limits.ts';
-import { modelAliases } from '../model-aliases.ts';
+import { respondEarly } from '../inference/answer.ts';
+import { jsonResponse, wholeJob, withheldFrom } from '../jobs/job-files.ts';
+import { rejection } from '../jobs/submissions.ts';
+import { submitJobs } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
-import { jsonResponse, wholeJob } from '../objects/job-files.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { submitJobs } from '../objects/submit-jobs.ts';
-import { permissionsOf } from '../permissions.ts';
-import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
-import { shownJob } from '../runpod/job.ts';
-import { nextOutputs } from '../runpod/stream.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { modelAliases } from '../parsed-settings.ts';
+import { nextOutputs, poolOfEndpoint, runpodWorkers, shownJob, unknownEndpoint } from '../runpod/answers.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
-import { rejection } from '../submissions.ts';
-import { whileGood } from '../token-watch.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /**

@@ -4,11 +4,11 @@ import { schemaWords } from '../../protocol/index.ts';
 import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
 import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 import { audited } from '../audit.ts';
-import { parseBody, readBody } from '../body.ts';
+import { parseBody, readBody } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { ControlRequest, SpecRequest } from '../openapi/requests.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** The most bytes of a launcher's report: room for lists of some ten thousand machines. */

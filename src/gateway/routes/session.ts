@@ -1,12 +1,12 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES } from '../../settings/token-entry.ts';
-import { type AuthSettings, rejectStrangers } from '../auth.ts';
-import { readValue } from '../body.ts';
+import { type AuthSettings, rejectStrangers } from '../auth/authorize.ts';
+import { requireOwnPage, signedIn, signIn, signOut } from '../auth/sign-in.ts';
+import { entryOfToken, isOpen } from '../auth/tokens.ts';
+import { readValue } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { pagePath } from '../page-path.ts';
-import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
-import { entryOfToken, isOpen } from '../tokens.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { pagePath } from './page.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The most bytes of a sign-in: far more than a token has. */

@@ -1,12 +1,12 @@
 import type * as z from 'zod';
 import type { TelemetryBatch, TelemetryKind, TelemetryQuery } from '../../fleet/rpc.ts';
 import { fieldsOf, LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
-import { requireQueueId, requireWorkerId } from '../auth.ts';
-import { readValue } from '../body.ts';
+import { requireQueueId, requireWorkerId } from '../auth/authorize.ts';
+import { readValue } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import type { RouteRow } from '../openapi/row.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import type { RouteRow } from '../openapi/document.ts';
 import { TAKEN } from './fleet.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 

@@ -4,13 +4,7 @@ import { parseValue, protoIn, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { endedTokens, TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { audited } from '../audit.ts';
-import { readValue } from '../body.ts';
-import type { Env } from '../env.ts';
-import { HttpError } from '../errors.ts';
-import { tellLimits } from '../limits.ts';
-import { callFleet, callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import { endTokens } from '../objects/sockets.ts';
+import { tellLimits } from '../auth/terms.ts';
 import {
   allTokens,
   configuredTokens,
@@ -19,7 +13,13 @@ import {
   randomToken,
   sha256Of,
   tellUses,
-} from '../tokens.ts';
+} from '../auth/tokens.ts';
+import { readValue } from '../bodies/body.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import { endTokens } from '../objects/sockets.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const BODY_BYTES = 64 * 1024;

@@ -1,9 +1,9 @@
 import { USAGE_KEYS, USAGE_MODES, type UsageKey, type UsageSum } from '../../queue/rpc.ts';
-import { viewerOf } from '../auth.ts';
+import { viewerOf } from '../auth/authorize.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
-import { queueIdOf } from '../objects/queue-ids.ts';
-import type { Parameter } from '../openapi/row.ts';
+import { queueIdOf } from '../objects/ids.ts';
+import type { Parameter } from '../openapi/document.ts';
 import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
 import { idleOf, totalOf, withCost } from '../usage-cost.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';

@@ -8,9 +8,9 @@ import {
   writeJson,
 } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
+import { modelProblem, type Permissions } from '../auth/permissions.ts';
 import { HttpError } from '../errors.ts';
-import { modelProblem, type Permissions } from '../permissions.ts';
-import { factsProblem, readFacts } from '../submissions.ts';
+import { factsProblem, readFacts } from '../jobs/submissions.ts';
 
 /** The priority of jobs with `lowPriority`, which run after all others. */
 const LOW_PRIORITY = -1;

@@ -5,8 +5,8 @@ import {
   requireWorkerId,
   tenantOf,
   viewerOf,
-} from '../../../src/gateway/auth.ts';
-import { configuredTokens } from '../../../src/gateway/tokens.ts';
+} from '../../../src/gateway/auth/authorize.ts';
+import { configuredTokens } from '../../../src/gateway/auth/tokens.ts';
 import type { Scope, TokenEntry } from '../../../src/settings/token-entry.ts';
 import { playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';

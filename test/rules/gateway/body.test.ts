@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { parseBody, readBody } from '../../../src/gateway/body.ts';
+import { parseBody, readBody } from '../../../src/gateway/bodies/body.ts';
+import { discardBody } from '../../../src/gateway/bodies/receive.ts';
+import { storeUpload } from '../../../src/gateway/bodies/upload.ts';
 import type { Env } from '../../../src/gateway/env.ts';
-import { discardBody } from '../../../src/gateway/receive.ts';
-import { storeUpload } from '../../../src/gateway/upload.ts';
 
 function post(body: string | ReadableStream | Uint8Array, headers: Record<string, string> = {}): Request {
   return new Request('http://localhost/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit);

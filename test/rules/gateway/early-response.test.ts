@@ -5,7 +5,7 @@ import {
   beginAfterMs,
   type EarlyParts,
   respondEarly,
-} from '../../../src/gateway/inference/early-response.ts';
+} from '../../../src/gateway/inference/answer.ts';
 import { type Dialect, dialectOf } from '../../../src/protocol/index.ts';
 
 /** A clock whose timers are over when the test says so. */

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { JobSocket } from '../../../src/gateway/job-socket.ts';
-import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { permissionsOf } from '../../../src/gateway/permissions.ts';
+import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
+import { JobSocket } from '../../../src/gateway/jobs/job-socket.ts';
+import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { asHttp, checkBody } from '../../../src/gateway/json-scan.ts';
+import { asHttp, checkBody } from '../../../src/gateway/bodies/body.ts';
 import { bounds } from '../../../src/protocol/index.ts';
 import { bodyFacts, type RequestFacts } from '../../../src/request-facts/body-facts.ts';
 

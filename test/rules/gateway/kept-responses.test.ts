@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
+import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
-import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { permissionsOf } from '../../../src/gateway/permissions.ts';
+import { readSubmission } from '../../../src/gateway/jobs/submissions.ts';
+import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
-import { readSubmission } from '../../../src/gateway/submissions.ts';
 import { playedObjects } from '../../support/objects.ts';
 
 test.each(['resp_1', '%zz', '%'])(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pagePath } from '../../../src/gateway/page-path.ts';
+import { pagePath } from '../../../src/gateway/routes/page.ts';
 
 const at = (path: string, headers: Record<string, string> = {}) =>
   new Request(`http://queue${path}`, { headers });

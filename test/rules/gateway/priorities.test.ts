@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { permissionsOf, requestPriority } from '../../../src/gateway/permissions.ts';
+import { permissionsOf, requestPriority } from '../../../src/gateway/auth/permissions.ts';
+import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const bounds = (more: Partial<TokenEntry> = {}) =>

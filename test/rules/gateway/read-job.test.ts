@@ -1,10 +1,9 @@
 import { expect, it } from 'vitest';
+import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
 import type { Env } from '../../../src/gateway/env.ts';
-import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import type { ReadJob } from '../../../src/gateway/objects/read-job.ts';
-import { submitJobs } from '../../../src/gateway/objects/submit-jobs.ts';
-import { permissionsOf } from '../../../src/gateway/permissions.ts';
-import { readSubmission } from '../../../src/gateway/submissions.ts';
+import { type ReadJob, readSubmission } from '../../../src/gateway/jobs/submissions.ts';
+import { submitJobs } from '../../../src/gateway/jobs/submit-jobs.ts';
+import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { playedObjects } from '../../support/objects.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
-import { queueIdOf } from '../../../src/gateway/objects/queue-ids.ts';
+import { queueIdOf } from '../../../src/gateway/objects/ids.ts';
 import { acceptNothing } from '../../support/objects.ts';
 
 /** Bindings that note which objects are asked for, and let none be reached. */

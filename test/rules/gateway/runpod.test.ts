@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
-import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { permissionsOf } from '../../../src/gateway/permissions.ts';
-import { poolOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
-import { shownJob } from '../../../src/gateway/runpod/job.ts';
+import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
+import { poolOfEndpoint, runpodWorkers, shownJob } from '../../../src/gateway/runpod/answers.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { dialectOf, errorBody, type JobView } from '../../../src/protocol/index.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { waitingPlace } from '../../../src/gateway/inference/waiting-place.ts';
+import { waitingPlace } from '../../../src/gateway/inference/answer.ts';
 import type { WaitingLineView } from '../../../src/queue/rpc.ts';
 
 function line(...job_ids: string[]): WaitingLineView {

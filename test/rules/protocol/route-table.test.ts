@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { jobRouteProblem } from '../../../src/gateway/permissions.ts';
-import { PASSED_THROUGH } from '../../../src/gateway/routes/passed-through.ts';
+import { jobRouteProblem } from '../../../src/gateway/auth/permissions.ts';
+import { PASSED_THROUGH } from '../../../src/gateway/routes/inference.ts';
 import { movePlan } from '../../../src/moving/plan.ts';
 import {
   dialectOf,

@@ -36,7 +36,7 @@ export function isSyncError(error: unknown): boolean {
 
 /**
  * Returns the error with SQLite's code at the end of its message. The gateway answers callers by that code
- * (gateway/objects/storage-faults.ts): of an object's error only the message reaches it. Errors of the disk name the
+ * (gateway/objects/calls.ts): of an object's error only the message reaches it. Errors of the disk name the
  * database.
  */
 export function withCode(error: unknown, path: string): Error {

@@ -1,0 +1,100 @@
+import type { SubmitJob } from '../../queue/rpc.ts';
+import type { TokenEntry } from '../../settings/token-entry.ts';
+import type { Env } from '../env.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
+import { namedQueues } from '../objects/ids.ts';
+import { endTokens } from '../objects/sockets.ts';
+import { submitterOf } from './authorize.ts';
+import { allTokens, auditConfiguredTokens, configuredTokens, isOpen, replaceTokens } from './tokens.ts';
+
+/** The known lengths of models may be this many ms old. */
+const FRESH_MS = 30_000;
+
+const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
+
+/**
+ * The limits and the weight of a token, which everything that it submits carries to the queue; empty where no tokens are
+ * configured.
+ */
+export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
+
+function termsOfToken(token: TokenEntry | null): Terms {
+  if (token === null) return {};
+  const { limits = null, weight } = token;
+  return { limits, ...(weight !== undefined && { weight }) };
+}
+
+/** Returns a token's tenant and name, and the terms of its jobs. */
+export function submissionOf(token: TokenEntry | null): ReturnType<typeof submitterOf> & Terms {
+  return { ...submitterOf(token), ...termsOfToken(token) };
+}
+
+/**
+ * Tells queues the limits of tokens: jobs that older limits held back may be admitted.
+ * @param queues left out for all of them
+ */
+export async function tellLimits(
+  env: Env,
+  entries: readonly TokenEntry[],
+  queues: readonly string[] = namedQueues(env),
+): Promise<void> {
+  const told = entries.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
+  // A queue that does not answer learns the limits with the token's next request.
+  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
+}
+
+/** Tells all queues the limits of the tokens of a file that was read again. */
+function tellLimitsOfFile(env: Env): Promise<void> {
+  return tellLimits(env, configuredTokens(env));
+}
+
+/**
+ * Returns how many tokens a prompt and its answer may have together; null where no worker has reported it for this
+ * model.
+ */
+export async function lengthOfModel(env: Env, queueId: string, model: string | null): Promise<number | null> {
+  let known = lengths.get(queueId);
+  if (!known || Date.now() - known.at > FRESH_MS) {
+    known = { at: Date.now(), lengths: readLengths(env, queueId) };
+    lengths.set(queueId, known);
+  }
+  const all = await known.lengths;
+  return all.get(model ?? '') ?? (all.size === 1 ? [...all.values()][0]! : null);
+}
+
+/** Returns the lengths by model. */
+async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<string, number>> {
+  const found = new Map<string, number>();
+  // Without the models, the estimate of a request's cost is only less exact.
+  const models = await callFleet(env, queueId, (fleet) => fleet.models()).catch(() => []);
+  for (const { id, card } of models) {
+    const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
+    if (typeof length === 'number' && length > 0) found.set(id, length);
+  }
+  return found;
+}
+
+/** Returns the terms of tokens by their names, for jobs that are submitted later than they were requested. */
+export async function termsByName(env: Env): Promise<(tokenName: string | null) => Terms> {
+  if (isOpen(env)) return () => ({});
+  const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
+  return (tokenName) => {
+    const entry = entries.get(tokenName ?? '');
+    // The last terms hold for a token that was taken away.
+    return entry ? termsOfToken(entry) : {};
+  };
+}
+
+/**
+ * Configures these tokens from now on; connections and requests of tokens that are not among them end.
+ * @param text as `env.TOKENS`
+ * @throws Error when the text is not what `worker-vllm token create` writes
+ */
+export async function takeTokens(env: Env, text: string): Promise<void> {
+  const ended = replaceTokens(text, env);
+  await tellLimitsOfFile(env);
+  await endTokens(env, ended);
+  // If the audit cannot record this now, it does so with the next use of a token; no token is good for longer because
+  // of that.
+  await auditConfiguredTokens(env).catch(() => {});
+}
