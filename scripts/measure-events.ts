@@ -88,8 +88,8 @@ async function costOf(checkout: string, kind: (typeof KINDS)[number]): Promise<C
 /** Returns the function that sends one stream through the code of a checkout. */
 async function passing(checkout: string, kind: (typeof KINDS)[number]): Promise<() => Promise<void>> {
   const from = async <Module>(file: string) => (await import(join(checkout, 'src', file))) as Module;
-  const { readableEvents } = await from<typeof import('../src/engine/client/event-lines.ts')>(
-    'engine/client/event-lines.ts',
+  const { readableEvents } = await from<typeof import('../src/engine/client/answer-body.ts')>(
+    'engine/client/answer-body.ts',
   );
   const { relayEvents } = await from<typeof import('../src/worker/run/relay-events.ts')>(
     'worker/run/relay-events.ts',

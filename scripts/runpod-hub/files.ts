@@ -1,5 +1,4 @@
-import { whyOfNoUse } from '../../src/engine/command/familiar-names.ts';
-import { whatBecameOf } from '../../src/engine/command/flag-names.ts';
+import { whatBecameOf, whyOfNoUse } from '../../src/engine/command/flag-names.ts';
 import { manifest } from '../../src/process/package.ts';
 import { REFUSED } from './refused.ts';
 import { GROUPS, HUB_SETTINGS, type HubSetting } from './settings.ts';

@@ -1,7 +1,7 @@
 import { EXIT } from '../process/index.ts';
 import { createEngineClient } from './client/client.ts';
 import { readEngineConfiguration } from './command/configuration.ts';
-import { readSettledEnvironment } from './command/familiar-names.ts';
+import { readSettledEnvironment } from './command/flag-names.ts';
 import { describeEngine } from './kinds/index.ts';
 
 /** The time limit of the probe, below the time-out of the image's HEALTHCHECK, ms. */

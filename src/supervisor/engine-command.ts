@@ -1,9 +1,8 @@
 /** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
-import { refuseSharedNames } from '../engine/command/adapter-flags.ts';
+
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
-import { defaultFlags } from '../engine/command/default-flags.ts';
-import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
+import { defaultFlags, refuseSharedNames } from '../engine/command/default-flags.ts';
 import {
   type Argument,
   argumentsFromEnvironment,
@@ -11,11 +10,11 @@ import {
   flagCandidates,
   groupArguments,
   leavingOurs,
+  masked,
   overriding,
 } from '../engine/command/flag-arguments.ts';
-import type { Flag } from '../engine/command/flag-help.ts';
-import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
-import { masked } from '../engine/command/masking.ts';
+import type { SettledEnvironment } from '../engine/command/flag-names.ts';
+import { type Flag, type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { EngineDescription } from '../engine/kinds/description.ts';
 import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../engine/machine/gpu-check.ts';
-import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';
+import { nvidiaSmi } from '../engine/machine/gpus.ts';
 import { type Logger, variable } from '../process/index.ts';
 
 /** Variables of the check, for the supervisor's own. */

@@ -1,14 +1,13 @@
 /** Runs the engine and the worker as two processes and decides how the container ends. */
-import { adapterRoom } from '../engine/command/adapter-flags.ts';
+
 import {
   type EngineConfiguration,
   engineConfiguration,
   readEngineConfiguration,
 } from '../engine/command/configuration.ts';
-import { readSettledEnvironment, type SettledEnvironment } from '../engine/command/familiar-names.ts';
-import type { Argument } from '../engine/command/flag-arguments.ts';
-import { inVariables } from '../engine/command/flag-faults.ts';
-import { requestsSideBySide } from '../engine/command/side-by-side.ts';
+import { adapterRoom, requestsSideBySide } from '../engine/command/default-flags.ts';
+import { type Argument, inVariables } from '../engine/command/flag-arguments.ts';
+import { readSettledEnvironment, type SettledEnvironment } from '../engine/command/flag-names.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { PHASE_SAID, phaseText } from '../engine/kinds/report.ts';

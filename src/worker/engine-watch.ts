@@ -1,7 +1,5 @@
-import { askCanary } from '../engine/client/canary.ts';
-import { type Diagnosis, diagnose } from '../engine/client/diagnosis.ts';
-import { HangWatch } from '../engine/client/hang.ts';
-import { EngineHealth, type HealthState } from '../engine/client/health.ts';
+import { askCanary, HangWatch } from '../engine/client/hang.ts';
+import { type Diagnosis, diagnose, EngineHealth, type HealthState } from '../engine/client/health.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
 import type { Ports } from './ports.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askCanary } from '../../src/engine/client/canary.ts';
 import { createEngineClient } from '../../src/engine/client/client.ts';
+import { askCanary } from '../../src/engine/client/hang.ts';
 import type { EngineClient } from '../../src/engine/client/types.ts';
 import type { EngineName } from '../../src/engine/kinds/description.ts';
 import { describeEngine } from '../../src/engine/kinds/index.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { ensureVllm } from '../../scripts/vllm/setup.ts';
-import { parseHelp } from '../../src/engine/command/flag-help.ts';
+import { parseHelp } from '../../src/engine/command/learn-flags.ts';
 
 const FOLDER = join(import.meta.dirname, '../../scripts/help-without-gpu');
 

@@ -4,11 +4,9 @@ import { Agent, buildConnector, type Dispatcher, errors, Pool, request } from 'u
 import { isRequestId } from '../../protocol/index.ts';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
-import { decodedAnswer } from './decoded.ts';
-import { readableEvents } from './event-lines.ts';
+import { decodedAnswer, readableEvents } from './answer-body.ts';
+import { type ModelList, readGauges, readModelList, versionIn } from './engine-facts.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
-import { readGauges } from './metrics.ts';
-import { type ModelList, readModelList, versionIn } from './model-list.ts';
 import {
   EngineAnswerInvalid,
   type EngineCall,

@@ -1,4 +1,3 @@
-import { resumed } from '../../engine/client/resumed.ts';
 import {
   type EngineAnswer,
   type EngineCall,
@@ -7,6 +6,7 @@ import {
   EngineUnreachable,
   readPieces,
   readText,
+  resumed,
 } from '../../engine/client/types.ts';
 import { withTimeout } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';

@@ -1,6 +1,5 @@
 import type { EngineGauges } from '../../engine/client/types.ts';
-import { devicesIn } from '../../engine/machine/gpus.ts';
-import { nvidiaSmi } from '../../engine/machine/nvidia-smi.ts';
+import { devicesIn, nvidiaSmi } from '../../engine/machine/gpus.ts';
 import { withTimeout } from '../../process/clock.ts';
 import type { GpuReading } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { adapterFlags, adapterRoom, refuseSharedNames } from '../../../src/engine/command/adapter-flags.ts';
+import { adapterFlags, adapterRoom, refuseSharedNames } from '../../../src/engine/command/default-flags.ts';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
 
 describe('what an engine is told of adapters', () => {

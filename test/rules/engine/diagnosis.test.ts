@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { createEngineClient } from '../../../src/engine/client/client.ts';
-import { diagnose } from '../../../src/engine/client/diagnosis.ts';
+import { diagnose } from '../../../src/engine/client/health.ts';
 import { freePort } from '../../support/ports.ts';
 import { clientOf, closeEngines, rawServer, tidy } from '../../support/small-engine.ts';
 

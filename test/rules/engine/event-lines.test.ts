@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EventLines, readableEvents } from '../../../src/engine/client/event-lines.ts';
+import { EventLines, readableEvents } from '../../../src/engine/client/answer-body.ts';
 
 const EVENTS = 'data: {"a":"größe"}\n\n: keep-alive\n\nevent: x\ndata: 1\n\ndata: [DONE]\n\n';
 

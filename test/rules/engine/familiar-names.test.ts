@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { settleEnvironment } from '../../../src/engine/command/familiar-names.ts';
 import { flagCandidates } from '../../../src/engine/command/flag-arguments.ts';
+import { settleEnvironment } from '../../../src/engine/command/flag-names.ts';
 
 describe('familiar names and baked images', () => {
   const FILE = '/local_model_args.json';

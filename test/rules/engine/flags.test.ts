@@ -5,11 +5,11 @@ import {
   defaultParallelism,
   flagCandidates,
   groupArguments,
+  inVariables,
+  masked,
   overriding,
 } from '../../../src/engine/command/flag-arguments.ts';
-import { inVariables } from '../../../src/engine/command/flag-faults.ts';
-import { parseHelp } from '../../../src/engine/command/flag-help.ts';
-import { masked } from '../../../src/engine/command/masking.ts';
+import { parseHelp } from '../../../src/engine/command/learn-flags.ts';
 import { visibleGpus } from '../../../src/engine/machine/gpus.ts';
 import { UserError } from '../../../src/process/index.ts';
 import { printing, standInNvidiaSmi } from '../../support/nvidia-smi.ts';

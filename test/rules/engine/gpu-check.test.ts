@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../../../src/engine/machine/gpu-check.ts';
-import { nvidiaSmi } from '../../../src/engine/machine/nvidia-smi.ts';
+import { nvidiaSmi } from '../../../src/engine/machine/gpus.ts';
 import { gpuLine, printing, standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 
 const SECOND = 'GPU-8d1b2c3d-0000-4b1b-8f8e-5a1c0d2e7a22';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { CanaryAnswer } from '../../../src/engine/client/canary.ts';
-import { HangWatch } from '../../../src/engine/client/hang.ts';
+import { type CanaryAnswer, HangWatch } from '../../../src/engine/client/hang.ts';
 import type { EngineGauges } from '../../../src/engine/client/types.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readModelList } from '../../../src/engine/client/model-list.ts';
+import { readModelList } from '../../../src/engine/client/engine-facts.ts';
 
 describe('the models of an engine', () => {
   it('are read with every field, in its order', () => {

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { splitShellWords } from '../../../src/engine/command/shell-words.ts';
+import { splitShellWords } from '../../../src/engine/command/configuration.ts';
 
 describe('words of a shell', () => {
   it.each([

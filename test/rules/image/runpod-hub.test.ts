@@ -4,10 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { hubFiles } from '../../../scripts/runpod-hub/files.ts';
 import { REFUSED } from '../../../scripts/runpod-hub/refused.ts';
 import { HUB_SETTINGS } from '../../../scripts/runpod-hub/settings.ts';
-import { settleEnvironment, whyOfNoUse } from '../../../src/engine/command/familiar-names.ts';
 import { argumentsFromEnvironment } from '../../../src/engine/command/flag-arguments.ts';
-import { parseHelp } from '../../../src/engine/command/flag-help.ts';
-import { whatBecameOf } from '../../../src/engine/command/flag-names.ts';
+import { settleEnvironment, whatBecameOf, whyOfNoUse } from '../../../src/engine/command/flag-names.ts';
+import { parseHelp } from '../../../src/engine/command/learn-flags.ts';
 import { CommandLineEnd, parseArguments } from '../../../src/simulator/options.ts';
 import { containerShape } from '../../../src/supervisor/variables.ts';
 
