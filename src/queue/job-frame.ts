@@ -4,9 +4,8 @@ import {
   EngineRequest,
   type FailureCode,
   fitsUtf8,
-  type JobTrace,
+  type Job,
   jsonFields,
-  type PartialAnswer,
   pack,
   parseJson,
   parseJsonBytes,
@@ -15,30 +14,11 @@ import {
   withMembers,
 } from '../protocol/index.ts';
 
-/** The contents of a `job` frame. `payload` is JSON text that goes in as it is, never parsed on the way. */
-export interface JobFrame {
-  job_id: string;
-  mode: 'transient' | 'persisted';
-  config_id: string;
-  fence_token: number;
-  payload: string;
-  job_type: string;
-  attempt: number;
-  lease_seconds: number;
-  deadline_ms: number | null;
-  stream_id: number | null;
-  /** The address to fetch the payload from, which the frame then leaves out; null: the frame holds the payload. */
-  payload_url: string | null;
-  /** The address to put a large result at; null: none. */
-  result_upload_url: string | null;
-  /** The account that the job's tokens are counted for, which the worker returns; null: it need not. */
-  account: string | null;
-  priority: number;
-  /** The part of the answer that an earlier attempt generated; null: none is kept. */
-  partial: PartialAnswer | null;
-  /** The job's trace; null: the frame says nothing of one. */
-  trace: JobTrace | null;
-}
+/**
+ * A `job` frame without its payload, which is JSON text that goes in as it is, never parsed on the way. What is
+ * undefined is left out of the frame. With `payload_url`, the worker fetches the payload from there.
+ */
+export type JobHead = Omit<Job, 'payload'> & { job_type: string };
 
 /** The reason why a worker cannot be given a job. */
 export interface UnfitJob {
@@ -57,82 +37,54 @@ const LEFT_OUT = '{}';
 const CLOSING_BRACE = 0x7d;
 
 /** Writes the frame for an extended peer. */
-export function extendedJobFrame(frame: JobFrame): string {
-  return `${extendedHead(frame)}${frame.payload_url === null ? frame.payload : LEFT_OUT}}`;
+export function extendedJobFrame(head: JobHead, payload: string): string {
+  return `${beginning(head)}${head.payload_url === undefined ? payload : LEFT_OUT}}`;
 }
 
 /**
  * Writes the frame for an extended peer in UTF-8, from a payload kept as bytes, without making a string of it. A packed
  * payload gives a packed frame.
  */
-export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+export function extendedJobBytes(head: JobHead, payload: Uint8Array): Uint8Array<ArrayBuffer> {
   const request = unpack(payload);
-  if (request) return pack(`${extendedHead(frame)}${request.head}}`, request.body);
-  const head = new TextEncoder().encode(extendedHead(frame));
-  const bytes = new Uint8Array(head.byteLength + payload.byteLength + 1);
-  bytes.set(head);
-  bytes.set(payload, head.byteLength);
+  if (request) return pack(`${beginning(head)}${request.head}}`, request.body);
+  const before = new TextEncoder().encode(beginning(head));
+  const bytes = new Uint8Array(before.byteLength + payload.byteLength + 1);
+  bytes.set(before);
+  bytes.set(payload, before.byteLength);
   bytes[bytes.byteLength - 1] = CLOSING_BRACE;
   return bytes;
 }
 
-/** Writes the frame up to the payload. */
-function extendedHead(frame: JobFrame): string {
-  const {
-    payload,
-    deadline_ms,
-    stream_id,
-    payload_url,
-    result_upload_url,
-    account,
-    priority,
-    partial,
-    trace,
-    ...rest
-  } = frame;
-  const head = JSON.stringify({
-    type: 'job',
-    ...rest,
-    ...(deadline_ms === null ? {} : { deadline_ms }),
-    ...(stream_id === null ? {} : { stream_id }),
-    ...(account === null ? {} : { account }),
-    ...(priority === 0 ? {} : { priority }),
-    ...(partial === null ? {} : { partial }),
-    ...(trace === null ? {} : { trace }),
-    ...references(frame),
-  });
-  return `${head.slice(0, -1)},"payload":`;
+/** Writes a frame up to its payload. */
+function beginning(head: Partial<JobHead>): string {
+  return `${JSON.stringify(head).slice(0, -1)},"payload":`;
 }
 
 /**
  * Writes the frame for a worker that speaks only the base protocol and knows none of the extension fields.
+ * @param given the payload; empty if it is not at hand
  * @param suitsBase for a payload that is not at hand: whether `basePayload` returns one
  * @param mostBytes the largest frame that the worker takes
  * @returns the frame's text, or why the worker cannot be given the job
  */
 export function baseJobFrame(
-  frame: JobFrame,
+  head: JobHead,
+  given: string,
   suitsBase: boolean,
   mostBytes: number,
 ): { text: string } | UnfitJob {
-  const payload = frame.payload === '' ? '' : basePayload(frame.job_type, frame.payload);
-  if (payload === null || !suitsBase) return unsupported(frame);
-  const head = JSON.stringify({
-    type: 'job',
-    job_id: frame.job_id,
-    mode: frame.mode,
-    config_id: frame.config_id,
-    fence_token: frame.fence_token,
-    ...references(frame),
-  });
-  const text = `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
-  if ((frame.payload === '' && frame.payload_url === null) || !fitsUtf8(text, mostBytes - 1))
-    return TOO_LARGE;
+  const payload = given === '' ? '' : basePayload(head.job_type, given);
+  if (payload === null || !suitsBase) return unsupported(head.job_type, given);
+  const { type, job_id, mode, config_id, fence_token, payload_url, result_upload_url } = head;
+  const before = beginning({ type, job_id, mode, config_id, fence_token, payload_url, result_upload_url });
+  const text = `${before}${payload_url === undefined ? payload : LEFT_OUT}}`;
+  if ((given === '' && payload_url === undefined) || !fitsUtf8(text, mostBytes - 1)) return TOO_LARGE;
   return { text };
 }
 
 /** Explains that a base worker knows its table of tasks and nothing else. */
-function unsupported({ job_type, payload }: JobFrame): UnfitJob {
+function unsupported(job_type: string, payload: string): UnfitJob {
   const request = parseJson(EngineRequest, payload);
   const what = request.ok
     ? `${request.value.method} ${request.value.path} with this body`
@@ -141,13 +93,6 @@ function unsupported({ job_type, payload }: JobFrame): UnfitJob {
   return {
     message: `the worker that serves this model cannot run ${what}: it speaks only the base protocol, which knows ${routes} with a JSON object`,
     code: 'unsupported_by_worker',
-  };
-}
-
-function references({ payload_url, result_upload_url }: JobFrame) {
-  return {
-    ...(payload_url === null ? {} : { payload_url }),
-    ...(result_upload_url === null ? {} : { result_upload_url }),
   };
 }
 

@@ -10,7 +10,7 @@ import {
   baseJobFrame,
   extendedJobBytes,
   extendedJobFrame,
-  type JobFrame,
+  type JobHead,
   type UnfitJob,
 } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
@@ -42,25 +42,25 @@ export function send(core: Core, worker: Worker, job: Job): void {
   });
   const bytes = payloadBytes(worker, leased);
   const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
-  const frame: JobFrame = {
+  const head: JobHead = {
+    type: 'job',
     job_id: leased.id,
     mode: leased.mode === 'stored' ? 'persisted' : 'transient',
     config_id: worker.session.config_id,
     fence_token: leased.fence_token,
-    payload: payload ?? '',
     job_type: leased.job_type,
     attempt,
     lease_seconds: leaseSecondsFor(core, worker),
-    deadline_ms: leased.deadline_at === null ? null : Math.max(0, leased.deadline_at - core.now()),
-    stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : null,
-    payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
-    result_upload_url: leased.mode === 'stored' ? (files?.result ?? null) : null,
-    account: accountOf(leased),
-    priority: leased.priority,
-    partial: kept?.partial ?? null,
+    deadline_ms: leased.deadline_at === null ? undefined : Math.max(0, leased.deadline_at - core.now()),
+    stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : undefined,
+    account: accountOf(leased) ?? undefined,
+    priority: leased.priority === 0 ? undefined : leased.priority,
+    partial: kept?.partial,
     trace,
+    payload_url: files && (payload === null || isLarge(payload)) ? files.payload : undefined,
+    result_upload_url: leased.mode === 'stored' ? files?.result : undefined,
   };
-  const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);
+  const written = bytes ? byteFrame(worker, head, bytes) : textFrame(worker, head, payload ?? '', suitsBase);
   if (!('text' in written)) return failAttempt(core, leased, { ...written, retryable: false }, 'queue');
   worker.connection.sendJob(written.text);
   if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(leased);
@@ -69,13 +69,14 @@ export function send(core: Core, worker: Worker, job: Job): void {
 /** A frame for one worker, or the reason why it cannot be given the job. */
 type Written = { text: string | Uint8Array<ArrayBuffer> } | UnfitJob;
 
-function textFrame(worker: Worker, frame: JobFrame, suitsBase: boolean): Written {
+function textFrame(worker: Worker, head: JobHead, payload: string, suitsBase: boolean): Written {
   const { takesAnyJob, frameBytes } = profileOf(worker);
-  return takesAnyJob ? { text: extendedJobFrame(frame) } : baseJobFrame(frame, suitsBase, frameBytes);
+  if (takesAnyJob) return { text: extendedJobFrame(head, payload) };
+  return baseJobFrame(head, payload, suitsBase, frameBytes);
 }
 
-function byteFrame(worker: Worker, frame: JobFrame, payload: Uint8Array): Written {
-  const text = extendedJobBytes(frame, payload);
+function byteFrame(worker: Worker, head: JobHead, payload: Uint8Array): Written {
+  const text = extendedJobBytes(head, payload);
   return text.byteLength <= profileOf(worker).frameBytes ? { text } : TOO_LARGE;
 }
 
