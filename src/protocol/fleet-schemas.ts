@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
-import { GpuReading, Prefills, StartTimes } from './telemetry.ts';
+import { Counted, GpuReading, Measured, StartTimes } from './telemetry.ts';
 import { Waiting } from './waiting.ts';
 
 /**
@@ -70,6 +70,13 @@ export const Attention = z.object({
   acknowledged: Acknowledgement.nullable(),
 });
 
+type Nullable<Shape extends z.core.$ZodShape> = { [Name in keyof Shape]: z.ZodNullable<Shape[Name]> };
+
+function nullable<Shape extends z.core.$ZodShape>(shape: Shape): Nullable<Shape> {
+  const fields = Object.entries(shape).map(([name, field]) => [name, z.nullable(field)]);
+  return Object.fromEntries(fields) as Nullable<Shape>;
+}
+
 export const WorkerRow = z.object({
   worker_id: text,
   config_id: text.nullable(),
@@ -110,13 +117,12 @@ export const WorkerRow = z.object({
   adapters: AdapterState.nullable(),
   slots: count.nullable(),
   running: count.nullable(),
-  engine_running: count.nullable(),
-  engine_waiting: count.nullable(),
-  kv_cache_usage: share.nullable(),
-  tokens_per_second: z.number().nullable(),
+  /** As in the newest heartbeat; null: unknown, or the worker is gone. */
+  ...nullable(Measured.shape),
+  /** As in the newest heartbeat; null: unknown. */
+  ...nullable(Counted.shape),
   /** Tokens per second over the newest 60 minutes, a value each minute, oldest first. */
   tokens_history: z.array(z.number().nullable()),
-  first_token_ms: ms.nullable(),
   gpus: z.array(GpuReading),
   heartbeat_at: time.nullable(),
   heartbeat_interval_ms: ms.nullable(),
@@ -126,14 +132,6 @@ export const WorkerRow = z.object({
   engine_version: text.nullable(),
   worker_version: text.nullable(),
   host: text.nullable(),
-  missed_renewals: count.nullable(),
-  /**
-   * Whether another engine has the GPU that the worker's engine shares; null: it shares none, or the worker is gone.
-   */
-  engine_asleep: z.boolean().nullable(),
-  /** What another engine prefills for the worker's engine; null: there is none, or the worker is gone. */
-  prefills: Prefills.nullable(),
-  spool_bytes: count.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
   /** What a lost worker was doing: "was running 3 jobs". */
   was_doing: text.nullable(),

@@ -57,6 +57,33 @@ export const Prefills = z.object({
 });
 export type Prefills = z.infer<typeof Prefills>;
 
+/**
+ * What a worker measures at the moment of a heartbeat, each left out where it is unknown. The view shows it as it is
+ * while the worker is there.
+ */
+export const Measured = z.object({
+  /** The requests that the engine runs, and those that wait inside it. */
+  engine_running: count,
+  engine_waiting: count,
+  kv_cache_usage: share,
+  /** Whether another engine has the GPU that this one shares; left out: it shares none. */
+  engine_asleep: z.boolean(),
+  /** What another engine prefills for the worker's engine; left out: there is none. */
+  prefills: Prefills,
+  /** Tokens generated per second since the last heartbeat. */
+  tokens_per_second: z.number().min(0),
+  /** The median time to the first token since the last heartbeat, ms; left out where there was none. */
+  first_token_ms: z.number().min(0),
+});
+
+/** What stays true of a worker that is gone, each left out where it is unknown: the view shows it then too. */
+export const Counted = z.object({
+  /** Renewals of leases that got no answer in time, since the worker's start. */
+  missed_renewals: count,
+  /** The bytes of results on disk that the queue has not acknowledged. */
+  spool_bytes: bytes,
+});
+
 /** The body of `POST /api/heartbeats`. Fields after `error_message` are ours; a base API ignores them. */
 export const Heartbeat = z.object({
   instance_id: z.string().min(1).max(256),
@@ -83,25 +110,11 @@ export const Heartbeat = z.object({
   /** The number of jobs that run now. */
   running: count.optional(),
   capacity: count.optional(),
-  /** The requests that the engine runs, and those that wait inside it. */
-  engine_running: count.optional(),
-  engine_waiting: count.optional(),
-  kv_cache_usage: share.optional(),
-  /** Whether another engine has the GPU that this one shares; left out: it shares none. */
-  engine_asleep: z.boolean().optional(),
-  /** What another engine prefills for the worker's engine; left out: there is none. */
-  prefills: Prefills.optional(),
+  ...Measured.partial().shape,
+  ...Counted.partial().shape,
   /** Requests that the engine put back to wait for want of KV cache, since its start. */
   preemptions: count.optional(),
-  /** Tokens generated per second since the last heartbeat. */
-  tokens_per_second: z.number().min(0).optional(),
-  /** The median time to the first token since the last heartbeat, ms; left out where there was none. */
-  first_token_ms: z.number().min(0).optional(),
   gpus: z.array(GpuReading).max(64).optional(),
-  /** Renewals of leases that got no answer in time, since the worker's start. */
-  missed_renewals: count.optional(),
-  /** The bytes of results on disk that the queue has not acknowledged. */
-  spool_bytes: bytes.optional(),
   /** The remedy for `error_message`, which ends with it. */
   advice: z.string().max(1024).optional(),
   /** The seconds between two heartbeats, by which their reader knows when the next one is due. */

@@ -1,4 +1,11 @@
-import type { GpuReading, Heartbeat, WorkerRow, WorkerState } from '../../protocol/index.ts';
+import {
+  Counted,
+  type GpuReading,
+  type Heartbeat,
+  Measured,
+  type WorkerRow,
+  type WorkerState,
+} from '../../protocol/index.ts';
 import type { Machine } from '../rpc.ts';
 import { counted, percent } from './words.ts';
 
@@ -65,6 +72,9 @@ function saysError(beat: Heartbeat | null): boolean {
   return beat?.status === 'error' || beat?.status === 'failed' || beat?.status === 'fatal';
 }
 
+const MEASURED = Object.keys(Measured.shape) as (keyof typeof Measured.shape)[];
+const COUNTED = Object.keys(Counted.shape) as (keyof typeof Counted.shape)[];
+
 /**
  * Makes the row of a worker in the view. The last measurements of a worker that is gone are not shown as if they were
  * current.
@@ -94,12 +104,9 @@ export function workerRow(
     adapters: session?.adapters ?? null,
     slots: session?.capacity ?? beat?.capacity ?? null,
     running: isGone ? null : (session?.running ?? beat?.running ?? null),
-    engine_running: live?.engine_running ?? null,
-    engine_waiting: live?.engine_waiting ?? null,
-    kv_cache_usage: live?.kv_cache_usage ?? null,
-    tokens_per_second: live?.tokens_per_second ?? null,
+    ...reported(MEASURED, live),
+    ...reported(COUNTED, beat),
     tokens_history: tokensHistory,
-    first_token_ms: live?.first_token_ms ?? null,
     gpus: isGone ? gpus.map(withoutReadings) : gpus,
     heartbeat_at: machine.heartbeat_at,
     heartbeat_interval_ms: beat ? intervalMs(beat) : null,
@@ -109,15 +116,23 @@ export function workerRow(
     engine_version: beat?.engine_version ?? instance?.engine_version ?? null,
     worker_version: beat?.worker_version ?? instance?.worker_version ?? null,
     host: beat?.host ?? instance?.host ?? null,
-    missed_renewals: beat?.missed_renewals ?? null,
-    engine_asleep: live?.engine_asleep ?? null,
-    prefills: live?.prefills ?? null,
-    spool_bytes: beat?.spool_bytes ?? null,
     error: errorOf(machine, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(machine) : null,
     disconnected: machine.disconnected,
   };
 }
+
+/** Returns fields of a heartbeat as they are, null where it lacks them. */
+function reported<Name extends keyof Heartbeat>(
+  names: readonly Name[],
+  beat: Heartbeat | null,
+): Reported<Name> {
+  const fields: Partial<Reported<Name>> = {};
+  for (const name of names) fields[name] = beat?.[name] ?? null;
+  return fields as Reported<Name>;
+}
+
+type Reported<Name extends keyof Heartbeat> = { [N in Name]: NonNullable<Heartbeat[N]> | null };
 
 /** Returns the GPU itself, without its measurements. */
 function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {

@@ -101,6 +101,25 @@ describe('the state of a worker', () => {
     expect(row(fleet).gpus[0]).not.toHaveProperty('utilization');
   });
 
+  it('carries every measurement of its heartbeat, and only what it counted once it is lost', () => {
+    const fleet = new FleetHarness();
+    const measured = {
+      engine_running: 2,
+      engine_waiting: 1,
+      kv_cache_usage: 0.5,
+      engine_asleep: false,
+      prefills: { results: { done: 1 }, tokens: 9000 },
+      tokens_per_second: 80,
+      first_token_ms: 120,
+    };
+    const counted = { missed_renewals: 3, spool_bytes: 4096 };
+    fleet.heartbeat('w', { ...measured, ...counted });
+    expect(row(fleet)).toMatchObject({ ...measured, ...counted });
+    fleet.advance(4 * MINUTE);
+    const gone = Object.fromEntries(Object.keys(measured).map((name) => [name, null]));
+    expect(row(fleet)).toMatchObject({ state: 'lost', ...gone, ...counted });
+  });
+
   it('that starts again after its end is starting, and not the one that was lost', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w');
