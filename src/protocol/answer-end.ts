@@ -65,14 +65,23 @@ export interface EventSays {
 
 const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, finished: [] };
 
-/** Reads one event of a stream. @param event its text @param dialect which API its reader speaks */
-export function readEvent(event: string, dialect: Dialect): EventSays {
+/**
+ * Reads one event of a stream.
+ * @param event its text
+ * @param dialect which API its reader speaks
+ * @param known JSON that was found in the event and parsed already; null: none was
+ */
+export function readEvent(
+  event: string,
+  dialect: Dialect,
+  known: { json: string; data: unknown } | null = null,
+): EventSays {
   const { name, data, comment, isOdd } = eventFields(event);
   if (data === '[DONE]' || (data === '' && name !== 'error')) return NOTHING;
   // Dynamo reports an error in a comment; clients do not see an event without data.
   if (data === '')
     return { ...NOTHING, failed: engineError(comment === '' ? NO_REASON : { message: comment }) };
-  const value = engineJson(data)?.value ?? data;
+  const value = known?.json === data ? known.data : (engineJson(data)?.value ?? data);
   const isInstead = dialect === 'openai' && name === null && isObject(value) && isOther(value, 'choices');
   const failed = errorOf(value, name) ?? (isInstead ? noAnswer(value) : null);
   // OpenAI's clients look for an `error` at the top, those of the newer APIs at an event's name and type.

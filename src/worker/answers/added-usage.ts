@@ -1,4 +1,5 @@
-import { isObject, jsonFields, jsonIn, jsonOrText, splitEvents } from '../../protocol/index.ts';
+import { isObject, jsonFields } from '../../protocol/index.ts';
+import { characters, Events, type EventTransform, StreamEvent } from './events.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -17,75 +18,63 @@ const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
  * one before it (vLLM its `system_fingerprint`) goes back to where it would have stood. For this the event that
  * finishes a choice waits for the next one.
  */
-export class AddedUsage {
+export class AddedUsage implements EventTransform {
   /** The held event that finishes a choice. */
-  #finish: string | null = null;
+  #finish: StreamEvent | null = null;
   /** True when nothing more is to be looked for: the event was found, or the engine counts for everybody. */
   #isOver = false;
 
-  /**
-   * Takes events, a character for each byte, and returns those that may go on.
-   * @param isMarked whether they hold a usage, or the end of a choice
-   */
-  push(events: string, isMarked: boolean): string {
-    const isOfUse = isMarked && !this.#isOver;
+  push(events: Events): Events | null {
+    const isOfUse = events.isMarked && !this.#isOver;
     if (!isOfUse && this.#finish === null) return events;
-    let passed = '';
-    for (const event of splitEvents(events)) passed += this.#next(event);
-    return passed;
+    const passed: StreamEvent[] = [];
+    for (const event of events.list) this.#next(event, passed);
+    return Events.ofList(passed);
   }
 
-  /** Returns the event that is held back at the end of the stream. */
-  rest(): string {
-    const finish = this.#finish ?? '';
+  end(): Events | null {
+    const finish = this.#finish;
     this.#finish = null;
-    return finish;
+    return finish && Events.ofList([finish]);
   }
 
-  /** Takes one event. @returns the events that may go on with it */
-  #next(event: string): string {
-    const before = this.#finish ?? '';
+  /** Takes one event. @param passed the events that may go on, to which it adds */
+  #next(event: StreamEvent, passed: StreamEvent[]): void {
+    const before = this.#finish;
     this.#finish = null;
-    if (this.#isOver) return before + event;
-    const data = event.includes('"usage"') ? dataOf(event) : null;
+    const data = !this.#isOver && event.text.includes('"usage"') ? event.data : null;
     if (isObject(data?.usage)) {
       this.#isOver = true;
       const { choices } = data;
       const isAdded = Array.isArray(choices) && choices.length === 0;
-      return isAdded ? withLast(before, data, event) : before + event;
+      if (before !== null) passed.push(isAdded ? withLast(before, data, event) : before);
+      if (!isAdded) passed.push(event);
+      return;
     }
-    if (!FINISHES.test(event)) return before + event;
-    this.#finish = event;
-    return before;
+    if (before !== null) passed.push(before);
+    if (!this.#isOver && FINISHES.test(event.text)) this.#finish = event;
+    else passed.push(event);
   }
 }
 
 /**
  * Returns the event before the one that is removed, with the members that the engine wrote only into its last event.
  */
-function withLast(finish: string, data: Fields, added: string): string {
+function withLast(finish: StreamEvent, data: Fields, added: StreamEvent): StreamEvent {
   const fields = Object.keys(data).filter((name) => !OWN.has(name));
-  const known = fields.length > 0 ? dataOf(finish) : null;
+  const known = fields.length > 0 ? finish.data : null;
   if (known === null) return finish;
-  const end = finish.lastIndexOf('}');
-  const members = fields.filter((name) => !(name in known)).map((name) => memberText(added, name));
-  return (
-    finish.slice(0, end) +
-    members.map((text) => (text === null ? '' : `,${text}`)).join('') +
-    finish.slice(end)
-  );
+  const { text } = finish;
+  const end = text.lastIndexOf('}');
+  const members = fields.filter((name) => !(name in known)).map((name) => memberText(added.text, name));
+  return new StreamEvent(text.slice(0, end) + members.join('') + text.slice(end));
 }
 
-/** Returns a member of the event's data as it is written there. */
-function memberText(event: string, name: string): string | null {
+/** Returns a member of the event's data as it is written there, behind a comma; empty where it has none. */
+function memberText(event: string, name: string): string {
   const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
   const value = jsonFields(json, [name])[name];
-  return value === undefined ? null : `${JSON.stringify(name)}:${Buffer.from(value).toString('latin1')}`;
-}
-
-/** Returns the object in an event's data; null: it holds no object. */
-function dataOf(event: string): Fields | null {
-  const json = jsonIn(event);
-  const value = json === null ? null : jsonOrText(json);
-  return isObject(value) ? value : null;
+  return value === undefined
+    ? ''
+    : characters(Buffer.concat([Buffer.from(`,${JSON.stringify(name)}:`), value]));
 }

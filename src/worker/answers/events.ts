@@ -1,16 +1,158 @@
-import { bounds, EventEnds } from '../../protocol/index.ts';
+import {
+  bounds,
+  type Dialect,
+  EventEnds,
+  type EventSays,
+  engineJson,
+  isObject,
+  jsonIn,
+  readEvent,
+  splitEvents,
+} from '../../protocol/index.ts';
 
-/** Some events of a stream, one behind another. */
-export interface Events {
-  readonly bytes: Uint8Array;
-  /** The bytes, each as one character, so that bytes that are no UTF-8 stay as they are. */
+type Fields = Record<string, unknown>;
+
+/** Changes the events of a stream on their way, or holds some back. */
+export interface EventTransform {
+  /** Takes the next events. @returns those that may go on; null: none may yet */
+  push(events: Events): Events | null;
+  /**
+   * Returns what is held back at the end of the stream; null: nothing may go on.
+   * @param isCut whether the stream breaks off here, and another engine may go on with it
+   */
+  end(isCut: boolean): Events | null;
+}
+
+/** The transforms that one stream needs, in their order. Without any, its bytes pass as they are. */
+export class EventPipeline {
+  readonly #transforms: readonly EventTransform[];
+  readonly #write: (events: Events) => void;
+
+  constructor(transforms: readonly EventTransform[], write: (events: Events) => void) {
+    this.#transforms = transforms;
+    this.#write = write;
+  }
+
+  push(events: Events): void {
+    this.#pass(events, 0);
+  }
+
+  /** Passes on what is held back at the end of the stream. @param isCut as of an `EventTransform` */
+  end(isCut: boolean): void {
+    for (let at = 0; at < this.#transforms.length; at++) {
+      const held = this.#transforms[at]!.end(isCut);
+      if (held !== null) this.#pass(held, at + 1);
+    }
+  }
+
+  #pass(events: Events, first: number): void {
+    let passed = events;
+    for (let at = first; at < this.#transforms.length; at++) {
+      const next = this.#transforms[at]!.push(passed);
+      if (next === null) return;
+      passed = next;
+    }
+    this.#write(passed);
+  }
+}
+
+/** One event of a stream. Its JSON is parsed once, when somebody first asks for it. */
+export class StreamEvent {
+  /** The bytes of the event, each as one character, so that bytes that are no UTF-8 stay as they are. */
   readonly text: string;
-  /** False: the bytes are a part of one event that is too large to be held until it is whole. */
+  #read: { json: string; data: Fields } | null | undefined;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** The object in the data of the event; null: it has none. */
+  get data(): Fields | null {
+    return this.#parsed?.data ?? null;
+  }
+
+  /** Returns what the event says of its answer. */
+  says(dialect: Dialect): EventSays {
+    return readEvent(unicode(this.text), dialect, this.#parsed);
+  }
+
+  /** Returns the same event with other data. */
+  withData(data: Fields): StreamEvent {
+    const written = characters(Buffer.from(JSON.stringify(data)));
+    return new StreamEvent(this.text.replace(jsonIn(this.text)!, () => written));
+  }
+
+  get #parsed(): { json: string; data: Fields } | null {
+    if (this.#read === undefined) {
+      const found = jsonIn(this.text);
+      const json = found === null ? '' : unicode(found);
+      const data = engineJson(json)?.value;
+      this.#read = isObject(data) ? { json, data } : null;
+    }
+    return this.#read;
+  }
+}
+
+/** Some events of a stream, one behind another, as bytes, as text and one by one: each is made when it is asked for. */
+export class Events {
+  /** False: these are a part of one event that is too large to be held until it is whole. */
   readonly isWhole: boolean;
+  /** Whether they may say more than the text of tokens: a usage, an error, the end of a choice or of the stream. */
+  isMarked = true;
+  #bytes: Uint8Array | null = null;
+  #text: string | null = null;
+  #list: readonly StreamEvent[] | null = null;
+
+  private constructor(isWhole: boolean) {
+    this.isWhole = isWhole;
+  }
+
+  static ofBytes(bytes: Uint8Array, isWhole = true): Events {
+    const events = new Events(isWhole);
+    events.#bytes = bytes;
+    return events;
+  }
+
+  /** @param text a character for each byte */
+  static ofText(text: string): Events {
+    const events = new Events(true);
+    events.#text = text;
+    return events;
+  }
+
+  /** @returns null where the list is empty */
+  static ofList(list: readonly StreamEvent[]): Events | null {
+    if (list.length === 0) return null;
+    const events = new Events(true);
+    events.#list = list;
+    return events;
+  }
+
+  get bytes(): Uint8Array {
+    this.#bytes ??= Buffer.from(this.text, 'latin1');
+    return this.#bytes;
+  }
+
+  /** The bytes, each as one character. */
+  get text(): string {
+    this.#text ??=
+      this.#bytes === null ? this.#list!.map(({ text }) => text).join('') : characters(this.#bytes);
+    return this.#text;
+  }
+
+  get list(): readonly StreamEvent[] {
+    this.#list ??= splitEvents(this.text).map((text) => new StreamEvent(text));
+    return this.#list;
+  }
+
+  /** Returns the events before a position in their bytes. */
+  before(at: number): Events {
+    return Events.ofBytes(this.bytes.subarray(0, at), this.isWhole);
+  }
 }
 
 /**
- * Cuts the bytes of an event stream where events end, once for all readers of the events. Only whole events go on, so
+ * Cuts the bytes of an event stream where events end, once for all who read the events. Only whole events go on, so
  * an answer that breaks off ends with one.
  */
 export class EventReader {
@@ -57,13 +199,11 @@ export class EventReader {
   }
 
   #join(last: Uint8Array, isWhole: boolean): Events {
-    let bytes = last;
-    if (this.#held.length > 0) {
-      bytes = Buffer.concat([...this.#held, last]);
-      this.#held = [];
-      this.#heldBytes = 0;
-    }
-    return { bytes, text: characters(bytes), isWhole };
+    if (this.#held.length === 0) return Events.ofBytes(last, isWhole);
+    const bytes = Buffer.concat([...this.#held, last]);
+    this.#held = [];
+    this.#heldBytes = 0;
+    return Events.ofBytes(bytes, isWhole);
   }
 }
 
@@ -72,4 +212,9 @@ export function characters(bytes: Uint8Array): string {
   const buffer =
     bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return buffer.toString('latin1');
+}
+
+/** Returns the text in UTF-8 that has these bytes, a character each. */
+function unicode(text: string): string {
+  return Buffer.from(text, 'latin1').toString();
 }

@@ -1,28 +1,20 @@
 import { stopsOf } from '../../moving/plan.ts';
-import { isFinish, isObject, jsonIn, type MovePlan, objectIn, splitEvents } from '../../protocol/index.ts';
+import { isFinish, isObject, type MovePlan } from '../../protocol/index.ts';
+import { Events, type EventTransform, type StreamEvent } from './events.ts';
 
 type Fields = Record<string, unknown>;
 
 /** The fields that may hold the text of a choice. */
 const TEXTS = ['content', 'reasoning', 'reasoning_content'] as const;
 
-const encoder = new TextEncoder();
-
 /** The most events that are held back; only text that consists of beginnings of stop strings has more. */
 const MOST_HELD = 64;
 
 interface Held {
-  event: string;
+  event: StreamEvent;
   text: string;
   /** The number of characters at the end of the text so far that may begin a stop string. */
   begun: number;
-}
-
-/** The events that may be passed on. */
-interface Released {
-  events: Uint8Array;
-  /** True if a stop string may have begun in what was released: another engine would miss it, so the answer stays. */
-  stays: boolean;
 }
 
 /**
@@ -30,7 +22,7 @@ interface Released {
  * say less than the tokens whose ids they bring; so the worker asks it to show stop strings
  * (`include_stop_str_in_output`), holds back what may be one, and removes it.
  */
-export class StopHold {
+export class StopHold implements EventTransform {
   readonly #stops: readonly string[];
   /** The length of the longest beginning of a stop string. */
   readonly #longest: number;
@@ -54,25 +46,28 @@ export class StopHold {
     this.#isShown = isShown;
   }
 
+  /** True if a stop string may have begun in what was released: another engine would miss it, so the answer stays. */
+  get stays(): boolean {
+    return this.#stays;
+  }
+
+  push(events: Events): Events | null {
+    if (this.#isFinished) return events;
+    for (const event of events.list) this.#take(event);
+    return this.#release(this.#isFinished ? this.#held.length : this.#clean());
+  }
+
   /**
-   * Takes events and releases those that may be passed on.
-   * @param events whole ones
-   * @returns null if none may be passed on yet
+   * Releases what is held, unless the answer is cut: the engine that goes on makes that text anew, as it would not see
+   * a stop string whose beginning it was given.
    */
-  push(events: Uint8Array): Released | null {
-    if (this.#isFinished) return { events, stays: this.#stays };
-    for (const event of splitEvents(new TextDecoder().decode(events))) this.#take(event);
-    const released = this.#isFinished ? this.#held.length : this.#clean();
-    if (released === 0) return null;
-    return { events: this.#release(released), stays: this.#stays };
+  end(isCut: boolean): Events | null {
+    if (isCut) return null;
+    this.#stays ||= this.#held.length > 0;
+    return this.#release(this.#held.length);
   }
 
-  /** Releases what is held at the end of an answer that has not finished. */
-  rest(): Uint8Array | null {
-    return this.#held.length === 0 ? null : this.#release(this.#held.length);
-  }
-
-  #take(event: string): void {
+  #take(event: StreamEvent): void {
     const choice = this.#isFinished ? null : choiceIn(event);
     const text = choice === null ? '' : textOf(choice);
     if (text !== '' && this.#longest > 0) this.#tail = (this.#tail + text).slice(-this.#longest);
@@ -119,21 +114,14 @@ export class StopHold {
     }
   }
 
-  #release(count: number): Uint8Array {
-    return encoder.encode(
-      this.#held
-        .splice(0, count)
-        .map(({ event }) => event)
-        .join(''),
-    );
+  #release(count: number): Events | null {
+    return Events.ofList(this.#held.splice(0, count).map(({ event }) => event));
   }
 }
 
 /** Returns the choice in an event; null if the event is a comment, an end mark, a usage, or an error. */
-function choiceIn(event: string): Fields | null {
-  const json = jsonIn(event);
-  if (json === null) return null;
-  const { choices } = objectIn(json);
+function choiceIn({ data }: StreamEvent): Fields | null {
+  const choices = data?.choices;
   return Array.isArray(choices) && isObject(choices[0]) ? choices[0] : null;
 }
 
@@ -148,10 +136,9 @@ function placeOf(choice: Fields): [Fields, string | null] {
   return [delta, TEXTS.find((name) => typeof delta[name] === 'string' && delta[name] !== '') ?? null];
 }
 
-function withText(event: string, text: string): string {
-  const json = jsonIn(event)!;
-  const data = objectIn(json) as { choices: Fields[] };
+function withText(event: StreamEvent, text: string): StreamEvent {
+  const data = event.data as { choices: Fields[] };
   const [where, place] = placeOf(data.choices[0]!);
   where[place!] = text;
-  return event.replace(json, () => JSON.stringify(data));
+  return event.withData(data);
 }

@@ -2,15 +2,15 @@ import {
   type AnswerIdentity,
   bounds,
   isObject,
-  jsonIn,
-  objectIn,
   STAGES,
   type Stage,
   splitEvents,
 } from '../../protocol/index.ts';
+import { Events, type StreamEvent } from './events.ts';
 
-/** Matches the token ids of the prompt, or of generated tokens. */
-const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
+/** The end of the names of the lists of ids: the prompt's, and those of generated tokens. */
+const NAME = 'token_ids"';
+const PROMPT = 'prompt_';
 /** Matches, in one pass, events that say more than the text of a token, and a few that do not. */
 const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
 const FINISH = /"finish_reason"\s*:\s*"[^"]/;
@@ -25,9 +25,9 @@ const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
 const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 
 /** What some whole events of an answer say about its tokens. */
-export interface TokensTold {
-  /** The events as their caller gets them. */
-  text: string;
+interface ReportedTokens {
+  /** The events as their caller gets them; null: the caller gets none of them. */
+  events: Events | null;
   /**
    * The ids of the tokens generated in the events; null: not all ids are known any more, so the answer stays where it
    * is.
@@ -69,26 +69,27 @@ export class TokenIds {
     this.#prompt = prompt;
   }
 
-  /** Reads and cleans events. @param text whole events, one character for each byte */
-  push(text: string): TokensTold {
-    if (!this.#hasBegun) this.#begin(Buffer.from(text, 'latin1').toString());
+  /** Reads and cleans events. */
+  read(events: Events): ReportedTokens {
+    const { text } = events;
+    if (!this.#hasBegun) this.#begin(events.list);
     const isMarked = MARKS.test(text);
-    const { ids, rest } = taken(text);
+    const ids: number[] = [];
+    const rest = withoutIds(text, ids);
     if (isMarked) this.#stage = laterOf(this.#stage, stageIn(text));
-    const known = this.#follow(text, ids, isMarked);
+    const known = this.#follow(events, ids, isMarked);
     return {
-      text: this.#isAsked ? text : isMarked ? forCaller(rest) : rest,
+      events: this.#isAsked ? events : passed(isMarked ? forCaller(rest) : rest, events),
       ids: known,
       mayBeCut: !this.#isReasoning,
       stage: this.#stage,
     };
   }
 
-  #begin(text: string): void {
-    const json = jsonIn(text);
-    if (json === null) return;
+  #begin(events: readonly StreamEvent[]): void {
+    const event = events.find(({ data }) => data !== null)?.data ?? null;
+    if (event === null) return;
     this.#hasBegun = true;
-    const event = objectIn(json);
     const [choice] = (Array.isArray(event.choices) ? event.choices : []) as Record<string, unknown>[];
     const promptIds = this.#prompt ?? event.prompt_token_ids ?? choice?.prompt_token_ids;
     const identity = identityOf(event);
@@ -98,21 +99,22 @@ export class TokenIds {
   }
 
   /** Follows the tokens of events. @returns their ids; null if not all ids are known any more */
-  #follow(text: string, ids: number[], isMarked: boolean): number[] | null {
+  #follow(events: Events, ids: number[], isMarked: boolean): number[] | null {
+    const { text } = events;
     if (this.#isLost || this.beginning === null) return null;
     this.#known += ids.length;
     this.#isLost = this.#known > bounds.MOVING_IDS || (isMarked && TOOL_CALLS.test(text));
-    if (this.#isReasoning || (isMarked && REASONING.test(text))) this.#followReasoning(text);
+    if (this.#isReasoning || (isMarked && REASONING.test(text))) this.#followReasoning(events);
     else this.#hasContent ||= CONTENT.test(text);
     return this.#isLost ? null : ids;
   }
 
   /** Follows reasoning: if it follows content, its parser has begun again, and the answer stays. */
-  #followReasoning(text: string): void {
-    for (const event of splitEvents(text)) {
-      const reasons = REASONING.test(event);
+  #followReasoning(events: Events): void {
+    for (const { text } of events.list) {
+      const reasons = REASONING.test(text);
       this.#isLost ||= reasons && this.#hasContent;
-      this.#hasContent ||= CONTENT.test(event);
+      this.#hasContent ||= CONTENT.test(text);
       this.#isReasoning = !this.#hasContent && (this.#isReasoning || reasons);
     }
   }
@@ -126,19 +128,64 @@ function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
   return typeof request_id === 'string' ? { request_id, output_mode: String(output_mode) } : null;
 }
 
-/** Returns the ids of the tokens in events, and the events without these ids and without the prompt's. */
-function taken(events: string): { ids: number[]; rest: string } {
-  const ids: number[] = [];
-  const rest = events.replace(IDS, (_, prompt: string | undefined, list: string) => {
-    if (prompt !== undefined) return '"prompt_token_ids":null';
-    for (const id of JSON.parse(list) as number[]) ids.push(id);
-    return '"token_ids":null';
-  });
-  return { ids, rest };
+/** Returns the events of a text. @param given the events that the text was made of */
+function passed(text: string, given: Events): Events | null {
+  if (text === given.text) return given;
+  return text === '' ? null : Events.ofText(text);
+}
+
+/**
+ * Returns events without the ids of the prompt and of tokens. A pattern would cost some objects for each list.
+ * @param ids takes the ids of the tokens
+ */
+function withoutIds(events: string, ids: number[]): string {
+  let rest = '';
+  let from = 0;
+  for (let at = events.indexOf(NAME); at >= 0; at = events.indexOf(NAME, at + NAME.length)) {
+    const isPrompt = events.startsWith(PROMPT, at - PROMPT.length);
+    if (events[at - (isPrompt ? PROMPT.length : 0) - 1] !== '"') continue;
+    const list = valueAt(events, at + NAME.length);
+    const end = events[list] === '[' ? endOfIds(events, list + 1, isPrompt ? null : ids) : -1;
+    if (end < 0) continue;
+    rest += `${events.slice(from, at)}${NAME}:null`;
+    from = end;
+  }
+  return from === 0 ? events : rest + events.slice(from);
+}
+
+/** Returns where the value behind a name begins; without a colon, a place where no value begins. */
+function valueAt(json: string, behindName: number): number {
+  const colon = behindBlanks(json, behindName);
+  return json[colon] === ':' ? behindBlanks(json, colon + 1) : colon;
+}
+
+function behindBlanks(json: string, from: number): number {
+  let at = from;
+  while (json.charCodeAt(at) <= 32) at += 1;
+  return at;
+}
+
+/** Reads a list of ids. @param ids takes them; null: nobody does @returns where the list ends; -1: it is no list of ids */
+function endOfIds(json: string, from: number, ids: number[] | null): number {
+  const before = ids?.length ?? 0;
+  let id = -1;
+  for (let at = from; ; at++) {
+    const code = json.charCodeAt(at);
+    if (code >= 48 && code <= 57) {
+      id = (id < 0 ? 0 : id * 10) + code - 48;
+      continue;
+    }
+    if (id >= 0) ids?.push(id);
+    id = -1;
+    if (code === 93) return at + 1;
+    if (code === 44 || code <= 32) continue;
+    if (ids !== null) ids.length = before;
+    return -1;
+  }
 }
 
 function forCaller(events: string): string {
-  if (!NO_DELTA.test(events) || !events.includes('token_ids"')) return events;
+  if (!NO_DELTA.test(events) || !events.includes(NAME)) return events;
   return splitEvents(events).filter(isForCaller).join('');
 }
 

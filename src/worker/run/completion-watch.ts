@@ -5,12 +5,10 @@ import {
   dialectOf,
   type EngineError,
   hasChoices,
-  readEvent,
-  splitEvents,
   type Usage,
 } from '../../protocol/index.ts';
-import { EventReader, type Events } from '../answers/events.ts';
-import { ToldUsage, USAGE_CHARACTERS } from './usage.ts';
+import { EventReader, Events, type StreamEvent } from '../answers/events.ts';
+import { ReportedUsage, USAGE_CHARACTERS } from './usage.ts';
 
 /**
  * Finds in one pass whether an event holds anything to look at. It finds a little more than that: with the first
@@ -75,7 +73,6 @@ export function untilEnd(body: AnswerBody, watch: Pick<CompletionWatch, 'isDone'
 export class CompletionWatch {
   readonly #reader: EventReader;
   readonly #dialect: Dialect;
-  #isMarked = false;
   #isGivenUp = false;
   #hasEnded = false;
   /** The text so far of an event that passes in parts, and the end of that text, to find what spans two parts. */
@@ -88,7 +85,7 @@ export class CompletionWatch {
   #hasBegun: boolean;
   #failure: StreamFailure | null = null;
   readonly #finished = new Set<number>();
-  readonly #told = new ToldUsage();
+  readonly #reported = new ReportedUsage();
   #events = 0;
   /**
    * The number of events that no token is counted for: the first opens the answer, and a usage includes those before
@@ -124,11 +121,6 @@ export class CompletionWatch {
     return rest;
   }
 
-  /** True if the events that were seen last may hold a usage, an error, or the end of a choice. */
-  get isMarked(): boolean {
-    return this.#isMarked;
-  }
-
   /** True if the engine gave the generation up, so there is no result. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
@@ -151,7 +143,7 @@ export class CompletionWatch {
 
   /** The tokens that the engine counted; null: it did not say. */
   get usage(): Usage | null {
-    return this.#told.usage;
+    return this.#reported.usage;
   }
 
   /**
@@ -161,7 +153,7 @@ export class CompletionWatch {
   get estimate(): Usage | null {
     if (this.#events === 0) return null;
     const since = this.#events - this.#eventsCounted - (this.isDone ? 1 : 0);
-    const { model, completionTokens } = this.#told;
+    const { model, completionTokens } = this.#reported;
     return {
       prompt_tokens: 0,
       ...this.usage,
@@ -171,51 +163,49 @@ export class CompletionWatch {
     };
   }
 
-  #look({ text, isWhole }: Events): void {
+  #look(events: Events): void {
+    const { text, isWhole } = events;
     const isPart = !isWhole || this.#part !== '';
     this.#events += countEvents(text, this.#part !== '');
-    this.#mark(isPart ? this.#tail + text : text);
+    events.isMarked = this.#mark(isPart ? this.#tail + text : text);
     if (isPart) this.#readParts(text, isWhole);
-    else if (!this.#hasBegun || (this.#isMarked && SAYS.test(text))) this.#readEvents(text, 0);
+    else if (!this.#hasBegun || (events.isMarked && SAYS.test(text))) this.#readEvents(events.list, 0);
   }
 
-  /** Marks the events of a text. */
-  #mark(text: string): void {
-    this.#told.seeModel(text);
-    this.#isMarked = MARKS.test(text) || hasEndMark(text);
-    if (!this.#isMarked) return;
+  /** Reads what may be in a text beside tokens. @returns whether anything may be */
+  #mark(text: string): boolean {
+    this.#reported.seeModel(text);
+    if (!MARKS.test(text) && !hasEndMark(text)) return false;
     this.#hasEnded ||= isEnd(text);
-    if (this.#told.count(text)) this.#eventsCounted = this.#events;
+    if (this.#reported.count(text)) this.#eventsCounted = this.#events;
+    return true;
   }
 
   #readParts(text: string, isLast: boolean): void {
     const before = this.#part;
-    if (isLast) this.#readEvents(before + text, before.length);
+    if (isLast) this.#readEvents(Events.ofText(before + text).list, before.length);
     this.#part = isLast ? '' : before.length < EVENT_CHARACTERS ? before + text : before;
     this.#tail = isLast ? '' : (this.#tail + text).slice(-USAGE_CHARACTERS);
   }
 
-  /** Reads the events of a text. @param before how many characters of the text had come earlier */
-  #readEvents(text: string, before: number): void {
+  /** Reads events. @param before how many characters of the first one had come earlier */
+  #readEvents(events: readonly StreamEvent[], before: number): void {
     let at = -before;
-    for (const event of splitEvents(text)) {
-      this.#hasBegun ||= event.includes('"choices"');
-      if (!this.#hasBegun || SAYS.test(event)) this.#read(event, Math.max(0, at));
-      at += event.length;
+    for (const event of events) {
+      this.#hasBegun ||= event.text.includes('"choices"');
+      if (!this.#hasBegun || SAYS.test(event.text)) this.#read(event, Math.max(0, at));
+      at += event.text.length;
     }
   }
 
   /** Reads one event. @param at where the event begins in the events that were seen last */
-  #read(event: string, at: number): void {
-    if (event.length >= EVENT_CHARACTERS) {
-      const found = FAILED.exec(event)?.[0];
+  #read(event: StreamEvent, at: number): void {
+    if (event.text.length >= EVENT_CHARACTERS) {
+      const found = FAILED.exec(event.text)?.[0];
       if (found) this.#failure ??= { ...TOO_LONG, isRaised: !found.startsWith('"object"'), at: 0 };
       return;
     }
-    const { failed, isRaised, isGivenUp, finished } = readEvent(
-      Buffer.from(event, 'latin1').toString(),
-      this.#dialect,
-    );
+    const { failed, isRaised, isGivenUp, finished } = event.says(this.#dialect);
     if (failed !== null) this.#failure ??= { ...failed, isRaised, at };
     this.#isGivenUp ||= isGivenUp;
     for (const choice of finished) this.#finished.add(choice);

@@ -14,7 +14,7 @@ import {
 } from '../../protocol/index.ts';
 import { AddedUsage } from '../answers/added-usage.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
-import { characters, type Events } from '../answers/events.ts';
+import { EventPipeline, Events } from '../answers/events.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { assembledAnswer } from './assembled.ts';
@@ -109,27 +109,26 @@ function eventsToReplay(
   replay: AnswerCopy,
   isAdded: boolean,
 ): { write(events: Events): void; end(rest: Events | null): void } {
-  const added = isAdded ? new AddedUsage() : null;
-  const put = (events: Events) => {
-    if (added === null) replay.write(events.bytes);
-    else replay.write(Buffer.from(added.push(events.text, watch.isMarked), 'latin1'));
-  };
+  const pipeline = new EventPipeline(isAdded ? [new AddedUsage()] : [], ({ bytes }) => replay.write(bytes));
   return {
     write: (events) => {
       if (watch.isGivenUp && hasChoices(request.path)) throw gaveUp();
-      if (watch.failure === null) put(events);
+      if (watch.failure === null) pipeline.push(events);
     },
     end: (rest) => {
-      if (rest !== null) put(rest);
-      if (added !== null) replay.write(Buffer.from(added.rest(), 'latin1'));
+      if (rest !== null) pipeline.push(rest);
+      pipeline.end(false);
     },
   };
 }
 
 /** Returns a whole stream without the event that its caller did not ask for. */
 function withoutUsage(bytes: Buffer): Buffer {
-  const added = new AddedUsage();
-  return Buffer.from(added.push(characters(bytes), true) + added.rest(), 'latin1');
+  const kept: Uint8Array[] = [];
+  const pipeline = new EventPipeline([new AddedUsage()], (events) => kept.push(events.bytes));
+  pipeline.push(Events.ofBytes(bytes));
+  pipeline.end(false);
+  return Buffer.concat(kept);
 }
 
 /**

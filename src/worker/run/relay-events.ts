@@ -13,7 +13,7 @@ import {
 } from '../../protocol/index.ts';
 import { AddedUsage } from '../answers/added-usage.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import { characters, type Events } from '../answers/events.ts';
+import { EventPipeline, type Events, type EventTransform } from '../answers/events.ts';
 import { StopHold } from '../answers/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../answers/token-ids.ts';
 import type { Moving } from './added-fields.ts';
@@ -38,77 +38,60 @@ export function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHea
 /** The size of an event with the ids of the largest prompt: a token has at least one byte, and its id seven digits. */
 const MOVING_HELD_BYTES = 8 * bounds.MOVING_BODY_BYTES;
 
-type EventTaker = Pick<AnswerStream, 'write' | 'tell' | 'moves'>;
+/**
+ * Returns what the events of an engine go through on their way to a reader, who gets nothing that only the worker asked
+ * for.
+ * @param isCounted whether the engine was asked for a usage that the caller did not ask for
+ */
+function transformsOf(isCounted: boolean, moving: Moving | null, log: TokenLog): EventTransform[] {
+  const stops = moving && StopHold.of(moving.plan);
+  return [
+    ...(isCounted ? [new AddedUsage()] : []),
+    ...(stops === null ? [] : [stops]),
+    ...(moving === null ? [] : [new TokenReports(log, moving, stops)]),
+  ];
+}
 
-/** Passes the events of an engine to the relay, without what only the worker asked for. */
-class PassedEvents {
-  readonly #stream: EventTaker;
-  readonly #added: AddedUsage | null;
-  readonly #moving: Moving | null;
-  readonly #ids: TokenIds | null;
+type TokenLog = Pick<AnswerStream, 'tell' | 'moves'>;
+
+/** Reports the tokens of events before they pass, without the ids that the caller did not ask for. */
+class TokenReports implements EventTransform {
+  readonly #log: TokenLog;
+  readonly #moving: Moving;
   readonly #stops: StopHold | null;
+  readonly #ids: TokenIds;
   #hasBegun = false;
 
-  /** @param isCounted whether the engine was asked for a usage that the caller did not ask for */
-  constructor(stream: EventTaker, isCounted: boolean, moving: Moving | null) {
-    this.#stream = stream;
-    this.#added = isCounted ? new AddedUsage() : null;
+  constructor(log: TokenLog, moving: Moving, stops: StopHold | null) {
+    this.#log = log;
     this.#moving = moving;
-    this.#ids = moving && new TokenIds(moving.isAsked, moving.prompt);
-    this.#stops = moving && StopHold.of(moving.plan);
+    this.#stops = stops;
+    this.#ids = new TokenIds(moving.isAsked, moving.prompt);
   }
 
-  /** Passes on events. @param isMarked as of `AddedUsage` @throws JobFailure */
-  write(events: Events, isMarked: boolean): void {
-    this.#pass(this.#added === null ? events.text : this.#added.push(events.text, isMarked), events);
+  /** @throws JobFailure */
+  push(given: Events): Events | null {
+    const { events, ids, mayBeCut, stage } = this.#ids.read(given);
+    if (!this.#hasBegun) this.#begin();
+    this.#log.tell(this.#stops?.stays ? null : ids, stage, mayBeCut);
+    return events;
   }
 
-  /** Passes on what was held back to the end of the stream. @param rest the last event, where that lacks its end */
-  end(rest: Events | null, isMarked: boolean): void {
-    if (rest !== null) this.write(rest, isMarked);
-    if (this.#added !== null) this.#pass(this.#added.rest(), null);
-    const held = this.#stops?.rest() ?? null;
-    if (held !== null) this.#write(characters(held), true, null);
+  end(): null {
+    return null;
   }
 
-  /**
-   * Breaks the answer off behind a whole event. Text in which a stop string may have begun is not passed on: the engine
-   * that goes on makes it anew, as it would not see a stop string whose beginning it was given.
-   */
-  breakOff(): void {
-    if (this.#added !== null) this.#pass(this.#added.rest(), null);
-  }
-
-  /** Passes on a text. @param given the events that the text is made of */
-  #pass(text: string, given: Events | null): void {
-    if (text === '') return;
-    if (this.#stops === null) return this.#write(text, false, given);
-    const released = this.#stops.push(Buffer.from(text, 'latin1'));
-    if (released !== null) this.#write(characters(released.events), released.stays, null);
-  }
-
-  #write(text: string, stays: boolean, given: Events | null): void {
-    const wanted = this.#ids === null ? text : this.#tell(text, stays, this.#ids, this.#moving!);
-    if (wanted === '') return;
-    this.#stream.write(wanted === given?.text ? given.bytes : Buffer.from(wanted, 'latin1'));
-  }
-
-  #tell(text: string, stays: boolean, reader: TokenIds, moving: Moving): string {
-    const { text: wanted, ids, mayBeCut, stage } = reader.push(text);
-    if (!this.#hasBegun) this.#begin(reader, moving);
-    this.#stream.tell(stays ? null : ids, stage, mayBeCut);
-    return wanted;
-  }
-
-  #begin({ beginning }: TokenIds, { plan, from }: Moving): void {
+  #begin(): void {
     this.#hasBegun = true;
+    const { beginning } = this.#ids;
+    const { plan, from } = this.#moving;
     if (from !== null && (beginning === null || !continuesFrom(beginning, from))) {
       const message = 'the engine does not go on from token ids: the answer cannot be continued here';
       throw new NotContinued(message);
     }
     if (beginning === null) return;
     const { identity, promptIds } = beginning;
-    this.#stream.moves({ plan, identity, prompt_tokens: promptIds.length }, promptIds);
+    this.#log.moves({ plan, identity, prompt_tokens: promptIds.length }, promptIds);
   }
 }
 
@@ -134,10 +117,12 @@ export async function relayEvents(
   const from = movable?.from ?? null;
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
   stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
-  const passed = new PassedEvents(stream, added, movable);
+  const pipeline = new EventPipeline(transformsOf(added, movable, stream), (events) =>
+    stream.write(events.bytes),
+  );
   const isCompletion = hasChoices(request.path);
   const pass = (events: Events) => {
-    passed.write(events, watch.isMarked);
+    pipeline.push(events);
     if (watch.failure !== null) stream.hurry();
     return roomIn(stream);
   };
@@ -146,7 +131,7 @@ export async function relayEvents(
     if (failure.failure.code === 'engine_died') throw failure;
     if (error.isRaised) return pass(events);
     // The caller would take the event for an answer, so the relay reports the error in the form of the API.
-    passed.write(before(events, error.at), watch.isMarked);
+    if (error.at > 0) pipeline.push(events.before(error.at));
     throw failure;
   };
   await readPieces(untilEnd(answer.body, watch), (piece) => {
@@ -164,8 +149,8 @@ export async function relayEvents(
   const isCut = engineRoute(request.path)?.closes === true && !watch.isWhole(() => choicesOf(request));
   const isBroken =
     watch.failure === null ? isCut || (isCompletion && watch.isGivenUp) : !watch.failure.isRaised;
-  if (isBroken) passed.breakOff();
-  else passed.end(rest, watch.isMarked);
+  if (rest !== null && !isBroken) pipeline.push(rest);
+  pipeline.end(isBroken);
   attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
   if (watch.failure !== null) {
     if (watch.failure.isRaised) stream.end();
@@ -173,11 +158,6 @@ export async function relayEvents(
   }
   if (isCompletion && watch.isGivenUp) throw gaveUp();
   if (isCut) throw cutShort();
-}
-
-/** Returns the part of some events before the position of one of them. */
-function before({ bytes, text, isWhole }: Events, at: number): Events {
-  return { bytes: bytes.subarray(0, at), text: text.slice(0, at), isWhole };
 }
 
 /** Returns how many choices a request asks for. */

@@ -17,7 +17,7 @@ const MODEL_WITHIN_CHARACTERS = 4096;
 const MODEL_WITHIN_BYTES = 64 * 1024;
 
 /** The usage that an engine reports in its answer, found without parsing: quotes inside a JSON string are escaped. */
-export class ToldUsage {
+export class ReportedUsage {
   #promptTokens: number | null = null;
   #completionTokens: number | null = null;
   #cachedTokens: number | null = null;
@@ -75,10 +75,10 @@ export class ToldUsage {
 export function usageInBody(body: Buffer): Usage | null {
   const at = body.indexOf('"usage"');
   if (at < 0) return null;
-  const told = new ToldUsage();
-  told.seeModel(characters(body.subarray(0, MODEL_WITHIN_BYTES)));
-  told.count(characters(body.subarray(at)));
-  return told.usage;
+  const reported = new ReportedUsage();
+  reported.seeModel(characters(body.subarray(0, MODEL_WITHIN_BYTES)));
+  reported.count(characters(body.subarray(at)));
+  return reported.usage;
 }
 
 /** Returns the tokens of the prompt. Routes that score count only all tokens, which are the prompt's. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { movePlan } from '../../../src/moving/plan.ts';
 import type { MovePlan } from '../../../src/protocol/index.ts';
+import { Events } from '../../../src/worker/answers/events.ts';
 import { StopHold } from '../../../src/worker/answers/stop-hold.ts';
 import type { EngineCalls, Json } from './calls.ts';
 import { MESSAGES, readEvents } from './calls.ts';
@@ -135,8 +136,8 @@ function cutsOf(events: readonly Json[], stop: string): { tokens: number; text: 
   const cuts: { tokens: number; text: string }[] = [];
   let [tokens, text] = [0, ''];
   for (const event of events) {
-    const released = hold.push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`));
-    for (const [, json = ''] of Buffer.from(released?.events ?? [])
+    const released = hold.push(Events.ofBytes(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)));
+    for (const [, json = ''] of Buffer.from(released?.bytes ?? [])
       .toString()
       .matchAll(/^data: (.*)$/gm)) {
       const [choice] = (JSON.parse(json) as { choices: Choice[] }).choices;

@@ -11,6 +11,7 @@ import { type MovePlan, type Stage, unpack } from '../../../src/protocol/index.t
 import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
 import { tokenSource } from '../../../src/simulator/text.ts';
 import { tokenShapes } from '../../../src/simulator/tokens.ts';
+import { Events } from '../../../src/worker/answers/events.ts';
 import { idsAsked, TokenIds } from '../../../src/worker/answers/token-ids.ts';
 
 const CHAT = '/v1/chat/completions';
@@ -133,10 +134,10 @@ function cutBehind(events: string[], plan: MovePlan): { cut: Cut; given: string 
   return { cut, given };
 }
 
-/** Gives events to a reader as a worker does, a character for each byte. */
+/** Gives events to a reader as a worker does. */
 function pushed(reader: TokenIds, text: string) {
-  const told = reader.push(Buffer.from(text).toString('latin1'));
-  return { ...told, events: Buffer.from(told.text, 'latin1').toString() };
+  const told = reader.read(Events.ofBytes(Buffer.from(text)));
+  return { ...told, events: Buffer.from(told.events?.bytes ?? []).toString() };
 }
 
 /** As of a worker: whoever asks for tokens brings his prompt's, and is shown all. */

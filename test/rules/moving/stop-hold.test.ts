@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { movePlan } from '../../../src/moving/plan.ts';
 import type { MovePlan } from '../../../src/protocol/index.ts';
+import { Events } from '../../../src/worker/answers/events.ts';
 import { StopHold } from '../../../src/worker/answers/stop-hold.ts';
 import { Random } from '../../support/random.ts';
 
@@ -38,6 +39,10 @@ function engine(form: Form, pieces: readonly string[], stops: readonly string[])
   return [...events, event(form, '', { finish_reason: 'length', stop_reason: null })];
 }
 
+/** Gives events to a hold. @returns the text of those that it releases; null: none */
+const pushed = (hold: StopHold, events: string) => text(hold.push(Events.ofBytes(Buffer.from(events))));
+const text = (events: Events | null) => events && Buffer.from(events.bytes).toString();
+
 function textIn(events: string): string {
   const told = [...events.matchAll(/^data: (\{[^\n]*\})$/gm)].map(
     ([, json = '']) => JSON.parse(json).choices[0],
@@ -61,35 +66,36 @@ it('gives the text until the stop string, and may be cut wherever it has given s
     const hold = holdOf(form, stops);
     let given = '';
     for (const said of engine(form, pieces, stops)) {
-      const released = hold.push(Buffer.from(said));
+      const released = pushed(hold, said);
       if (released === null) continue;
-      given += textIn(Buffer.from(released.events).toString());
+      given += textIn(released);
       // What begins there has all of a stop string that may come.
       const begun = stops.some((stop) =>
         Array.from(stop, (_, at) => stop.slice(0, at)).some((part) => part !== '' && given.endsWith(part)),
       );
-      if (!said.includes('"finish_reason":"')) expect([released.stays, begun]).toEqual([false, false]);
+      if (!said.includes('"finish_reason":"')) expect([hold.stays, begun]).toEqual([false, false]);
     }
     expect(given).toBe(plainText(pieces.join(''), stops));
-    expect(hold.rest()).toBeNull();
+    expect(hold.end(false)).toBeNull();
   }
 });
 
 it('leaves the stop string where its caller wants to see it', () => {
   const hold = holdOf('chat', ['END'], { include_stop_str_in_output: true });
   const events = engine('chat', ['so E', 'N', 'D more'], ['END']);
-  expect(events.map((one) => hold.push(Buffer.from(one)) !== null)).toEqual([false, false, true]);
+  expect(events.map((one) => pushed(hold, one) !== null)).toEqual([false, false, true]);
   const shown = holdOf('chat', ['END'], { include_stop_str_in_output: true });
-  expect(textIn(Buffer.from(shown.push(Buffer.from(events.join('')))!.events).toString())).toBe('so END');
+  expect(textIn(pushed(shown, events.join(''))!)).toBe('so END');
 });
 
 it('passes all other events on in their order, and what is held when the answer breaks off', () => {
   const hold = holdOf('chat', 'END');
   const opening = 'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n';
-  expect(Buffer.from(hold.push(Buffer.from(opening))!.events).toString()).toBe(opening);
-  expect(hold.push(Buffer.from(event('chat', 'an E')))).toBeNull();
-  expect(hold.push(Buffer.from(': comment\n\n'))).toBeNull();
-  expect(Buffer.from(hold.rest()!).toString()).toBe(`${event('chat', 'an E')}: comment\n\n`);
+  expect(pushed(hold, opening)).toBe(opening);
+  expect(pushed(hold, event('chat', 'an E'))).toBeNull();
+  expect(pushed(hold, ': comment\n\n')).toBeNull();
+  expect(hold.end(true)).toBeNull();
+  expect([text(hold.end(false)), hold.stays]).toEqual([`${event('chat', 'an E')}: comment\n\n`, true]);
 });
 
 it('holds no more than some events: then the answer stays, and the stop string is taken out all the same', () => {
@@ -97,9 +103,8 @@ it('holds no more than some events: then the answer stays, and the stop string i
   let given = '';
   let stays = false;
   for (const said of engine('chat', [...Array(100).fill('-'), 'END', ' more'], ['--END'])) {
-    const released = hold.push(Buffer.from(said));
-    given += textIn(Buffer.from(released?.events ?? []).toString());
-    stays ||= released?.stays ?? false;
+    given += textIn(pushed(hold, said) ?? '');
+    stays ||= hold.stays;
   }
   expect([given, stays]).toEqual(['-'.repeat(98), true]);
 });

@@ -19,10 +19,10 @@ const finish = (more: object = {}) => chunk({ choices: [{ delta: {}, finish_reas
 function left(pieces: readonly Uint8Array[]): string {
   const watch = new CompletionWatch();
   const added = new AddedUsage();
-  const pass = (events: Events | null) => (events === null ? '' : added.push(events.text, watch.isMarked));
+  const pass = (events: Events | null) => (events && added.push(events))?.text ?? '';
   const kept = pieces.map((piece) => pass(watch.see(piece)));
-  kept.push(pass(watch.end()));
-  return Buffer.from(kept.join('') + added.rest(), 'latin1').toString();
+  kept.push(pass(watch.end()), added.end()?.text ?? '');
+  return Buffer.from(kept.join(''), 'latin1').toString();
 }
 
 /** The pieces of a text cut at these places. */
@@ -57,7 +57,7 @@ describe('a stream whose caller did not ask for usage', () => {
     const added = new AddedUsage();
     const watch = new CompletionWatch();
     const event = chunk({ choices: [{ index: 0, delta: { content: 'a' }, finish_reason: '' }] });
-    expect(added.push(watch.see(Buffer.from(event))!.text, watch.isMarked)).toBe(event);
+    expect(added.push(watch.see(Buffer.from(event))!)?.text).toBe(event);
   });
 
   it.each([
