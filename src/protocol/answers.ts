@@ -106,23 +106,26 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
   for (let index = 0; index < records.length; index++) {
     size += HEADER_BYTES + numberBytes(records[index]!) + bodies[index]!.byteLength;
   }
-  const message = new Uint8Array(size);
-  const view = new DataView(message.buffer);
+  const message = emptyMessage(size);
   let at = 0;
   for (let index = 0; index < records.length; index++) {
     const record = records[index]!;
     const body = bodies[index]!;
     const numbers = numberBytes(record);
-    view.setUint8(at, TYPE_NUMBER[record.type]);
-    view.setUint32(at + 1, record.stream);
-    view.setUint32(at + 5, numbers + body.byteLength);
+    message[at] = TYPE_NUMBER[record.type];
+    putUint32(message, at + 1, record.stream);
+    putUint32(message, at + 5, numbers + body.byteLength);
     at += HEADER_BYTES;
-    if (numbers > 0) writeNumbers(view, at, record);
+    if (numbers > 0) putNumbers(message, at, record);
     message.set(body, at + numbers);
     at += numbers + body.byteLength;
   }
   return message;
 }
+
+/** Returns bytes that are all to be written. Node takes those of short messages from a pool. */
+const emptyMessage: (size: number) => Uint8Array<ArrayBuffer> =
+  typeof Buffer === 'undefined' ? (size) => new Uint8Array(size) : (size) => Buffer.allocUnsafe(size);
 
 /**
  * Decodes the records of one message. `bytes` are views into it, not copies.
@@ -171,16 +174,31 @@ function numberBytes(record: AnswerRecord): number {
   }
 }
 
-function writeNumbers(view: DataView, at: number, record: AnswerRecord): void {
-  if (record.type === 'end') view.setFloat64(at, record.size);
-  else if ('offset' in record) view.setFloat64(at, record.offset);
+function putNumbers(message: Uint8Array, at: number, record: AnswerRecord): void {
+  if (record.type === 'end') putFloat64(message, at, record.size);
+  else if ('offset' in record) putFloat64(message, at, record.offset);
   if (record.type !== 'ids') return;
   const { before, stage, ids } = record;
   const first = at + OFFSET_BYTES;
-  view.setUint32(first, before);
-  view.setUint32(first + NUMBER_BYTES, STAGES.indexOf(stage));
+  putUint32(message, first, before);
+  putUint32(message, first + NUMBER_BYTES, STAGES.indexOf(stage));
   for (let index = 0; index < ids.length; index++)
-    view.setUint32(first + NUMBER_BYTES * (2 + index), ids[index]!);
+    putUint32(message, first + NUMBER_BYTES * (2 + index), ids[index]!);
+}
+
+function putUint32(message: Uint8Array, at: number, value: number): void {
+  message[at] = value >>> 24;
+  message[at + 1] = value >>> 16;
+  message[at + 2] = value >>> 8;
+  message[at + 3] = value;
+}
+
+/** One number, whose bytes are copied: a view of each message would cost more than all that is written into it. */
+const float = new DataView(new ArrayBuffer(OFFSET_BYTES));
+
+function putFloat64(message: Uint8Array, at: number, value: number): void {
+  float.setFloat64(0, value);
+  for (let index = 0; index < OFFSET_BYTES; index++) message[at + index] = float.getUint8(index);
 }
 
 function bodyOf(record: AnswerRecord): Uint8Array {

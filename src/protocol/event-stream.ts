@@ -65,8 +65,9 @@ export class EventEnds {
 /** Cuts text behind every empty line. @param events text that begins where an event does */
 export function splitEvents(events: string): string[] {
   const split: string[] = [];
+  const hasReturns = events.includes('\r');
   let from = 0;
-  for (let end = emptyLine(events, 0); end >= 0; end = emptyLine(events, end)) {
+  for (let end = emptyLine(events, 0, hasReturns); end >= 0; end = emptyLine(events, end, hasReturns)) {
     split.push(events.slice(from, end));
     from = end;
   }
@@ -80,17 +81,26 @@ export function splitEvents(events: string): string[] {
  * @param hasBegun whether text of the first event came earlier
  */
 export function countEvents(events: string, hasBegun = false): number {
+  const hasReturns = events.includes('\r');
   let count = 0;
   let from = 0;
-  for (let end = emptyLine(events, 0); end >= 0; end = emptyLine(events, end)) {
+  for (let end = emptyLine(events, 0, hasReturns); end >= 0; end = emptyLine(events, end, hasReturns)) {
     if ((hasBegun && from === 0) || !isLineEnd(events.charCodeAt(from))) count += 1;
     from = end;
   }
   return count;
 }
 
-/** Returns the place behind the first empty line from the beginning of a line on; -1: there is none. */
-function emptyLine(text: string, from: number): number {
+/**
+ * Returns the place behind the first empty line from the beginning of a line on; -1: there is none.
+ * @param hasReturns whether the text has a `\r`; almost none has, and these are searched natively
+ */
+function emptyLine(text: string, from: number, hasReturns: boolean): number {
+  if (!hasReturns) {
+    if (text.charCodeAt(from) === LF) return from + 1;
+    const at = text.indexOf('\n\n', from);
+    return at < 0 ? -1 : at + 2;
+  }
   let isEmpty = true;
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -151,9 +151,11 @@ export class AnswerStream {
       this.#told = null;
       return;
     }
-    this.#told ??= { before: this.#ids, stage, ids: [] };
-    this.#told.ids.push(...ids);
-    this.#told.stage = stage;
+    if (this.#told === null) this.#told = { before: this.#ids, stage, ids: [...ids] };
+    else {
+      for (const id of ids) this.#told.ids.push(id);
+      this.#told.stage = stage;
+    }
     this.#ids += ids.length;
   }
 
@@ -213,8 +215,9 @@ export class AnswerStream {
     for (; this.#sent < this.#kept.length; this.#sent++) {
       const { offset, data, told } = this.#kept[this.#sent]!;
       records.push({ type: 'bytes', stream: this.id, offset, data });
-      if (told && mayBreakOff)
-        records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
+      if (told === null || !mayBreakOff) continue;
+      const { before, stage, ids } = told;
+      records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, before, stage, ids });
     }
     // A relay that has restarted can cancel a stream without a caller only if the worker mentions the stream.
     if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {
@@ -243,11 +246,12 @@ export class AnswerStream {
   taken(offset: number): void {
     if (offset < this.#taken || offset > this.#recorded) return;
     this.#taken = offset;
-    let gone = 0;
-    while (gone < this.#kept.length && endOf(this.#kept[gone]!) <= offset) gone++;
-    this.#kept.splice(0, gone);
-    this.#sent = Math.max(0, this.#sent - gone);
-    const first = this.#kept[0];
+    let first = this.#kept[0];
+    while (first && endOf(first) <= offset) {
+      this.#kept.shift();
+      this.#sent = Math.max(0, this.#sent - 1);
+      first = this.#kept[0];
+    }
     if (first && first.offset < offset) {
       this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset), told: first.told };
     }
@@ -281,22 +285,19 @@ export class AnswerStream {
   /** Merges what was written since the last call into one record, or several where it is much. */
   #record(): void {
     if (this.#waitingBytes === 0) return;
-    let group: Uint8Array[] = [];
+    const pieces = this.#pieces;
+    let first = 0;
     let bytes = 0;
-    const close = () => {
-      if (bytes === 0) return;
-      const data = group.length === 1 ? group[0]! : Buffer.concat(group, bytes);
-      this.#kept.push({ offset: this.#recorded, data, told: null });
-      this.#recorded += bytes;
-      group = [];
-      bytes = 0;
-    };
-    for (const piece of this.#pieces) {
-      if (bytes > 0 && bytes + piece.byteLength > RECORD_BYTES) close();
-      group.push(piece);
-      bytes += piece.byteLength;
+    for (let at = 0; at < pieces.length; at++) {
+      const { byteLength } = pieces[at]!;
+      if (bytes > 0 && bytes + byteLength > RECORD_BYTES) {
+        this.#keep(pieces, first, at, bytes);
+        first = at;
+        bytes = 0;
+      }
+      bytes += byteLength;
     }
-    close();
+    this.#keep(pieces, first, pieces.length, bytes);
     const last = this.#kept.at(-1);
     if (last && this.#told && this.#mayBeCut) {
       last.told = this.#told;
@@ -304,6 +305,13 @@ export class AnswerStream {
     }
     this.#pieces = [];
     this.#waitingBytes = 0;
+  }
+
+  /** Makes one record of some pieces. @param bytes how many they have */
+  #keep(pieces: readonly Uint8Array[], from: number, to: number, bytes: number): void {
+    const data = to - from === 1 ? pieces[from]! : Buffer.concat(pieces.slice(from, to), bytes);
+    this.#kept.push({ offset: this.#recorded, data, told: null });
+    this.#recorded += bytes;
   }
 
   #become(state: AnswerState): void {
