@@ -1,5 +1,4 @@
 import { readPieces, readText } from '../../engine/client/types.ts';
-import { Assembly, PartsOfItsOwn } from '../../moving/assembly.ts';
 import { continuationOf } from '../../moving/continuation.ts';
 import { movePlan, routeOf } from '../../moving/plan.ts';
 import {
@@ -12,6 +11,7 @@ import {
   type MovePlan,
   withMembers,
 } from '../../protocol/index.ts';
+import { Assembly, PartsOfItsOwn } from '../answers/assembled-answer.ts';
 import type { Attempt } from './attempt.ts';
 import { atWholeCharacter, NotContinued } from './continued.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';

@@ -1,5 +1,5 @@
-import type { Assembly } from '../../moving/assembly.ts';
 import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
+import type { Assembly } from '../answers/assembled-answer.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { IdsAsking, UsageAsking } from './added-fields.ts';
 import type { RunEngine } from './attempt-engine.ts';

@@ -1,7 +1,7 @@
-import type { Assembly } from '../../moving/assembly.ts';
 import type { Job, JobResult, PartialAnswer, Timing, Usage } from '../../protocol/index.ts';
 import { fieldsOf } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { Assembly } from '../answers/assembled-answer.ts';
 import type { Settlement } from '../jobs/settlement.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 

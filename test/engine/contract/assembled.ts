@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type EngineAnswer, EngineGone } from '../../../src/engine/client/types.ts';
-import type { Assembly } from '../../../src/moving/assembly.ts';
 import { jsonOrText, type PartialAnswer } from '../../../src/protocol/index.ts';
+import type { Assembly } from '../../../src/worker/answers/assembled-answer.ts';
 import { assembledAnswer } from '../../../src/worker/run/assembled.ts';
 import type { Attempt } from '../../../src/worker/run/attempt.ts';
 import type { EngineCalls, Json } from './calls.ts';

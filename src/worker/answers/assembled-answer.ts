@@ -1,3 +1,5 @@
+import type { Route } from '../../moving/plan.ts';
+import { countedFrom, wholeUsageOf } from '../../moving/stitch.ts';
 import {
   type AnswerPart,
   bounds,
@@ -8,9 +10,7 @@ import {
   objectIn,
   type PartialAnswer,
   type Stage,
-} from '../protocol/index.ts';
-import type { Route } from './plan.ts';
-import { countedFrom, wholeUsageOf } from './stitch.ts';
+} from '../../protocol/index.ts';
 
 type Fields = Record<string, unknown>;
 
