@@ -96,9 +96,9 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: a stored answer is cut within its reasoning',
-    file: 'src/worker/answers/assembled-answer.ts',
-    line: 'return this.#ids !== null && this.#mayBeCut && this.#stage',
-    becomes: 'return this.#ids !== null && this.#stage',
+    file: 'src/worker/answers/answer-log.ts',
+    line: 'return this.plan !== null && this.mayBeCut && this.isOpen;',
+    becomes: 'return this.plan !== null && this.isOpen;',
   },
   {
     name: 'moving: what is kept of a stored job is wasted too',

@@ -58,7 +58,8 @@ export class RelayHarness {
     return socket;
   }
   say(...records: AnswerRecord[]): void {
-    const message = encodeRecords(records);
+    // A message has memory of its own, as the host gives it.
+    const message = new Uint8Array(encodeRecords(records));
     // The host frees such a message in the same way.
     if (!this.relay.onMessage(this.socket, message.buffer)) message.fill(0);
   }

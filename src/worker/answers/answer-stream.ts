@@ -4,18 +4,20 @@ import {
   type BrokenReason,
   bounds,
   isEventStream,
-  type Moves,
   type Stage,
 } from '../../protocol/index.ts';
+import { AnswerLog } from './answer-log.ts';
+import type { Events } from './events.ts';
 
 /** Most bytes in one record, which goes out whole, and so beyond the window. */
 export const RECORD_BYTES = bounds.ANSWER_WINDOW_BYTES / 4;
 
+/** A record that the relay has not taken yet. */
 interface Kept {
   offset: number;
   data: Uint8Array;
   /** For an answer that may be moved, the ids that the bytes up to the end of this record say. */
-  told: Told | null;
+  reported: ReportedIds | null;
 }
 
 /**
@@ -28,7 +30,7 @@ interface Kept {
 export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
 
 /** A record of ids without its stream and its place in the stream. */
-type Told = { before: number; stage: Stage; ids: number[] };
+type ReportedIds = { before: number; stage: Stage; ids: number[] };
 
 export interface AnswerStreamEvents {
   /** Called when the stream has something to send. */
@@ -41,7 +43,8 @@ export interface AnswerStreamEvents {
   cancelled(reason: string): void;
 }
 
-export class AnswerStream {
+/** The log of an answer that goes to the relay. */
+export class AnswerStream extends AnswerLog {
   readonly id: number;
   /** True of a copy for readers of a stored job's answer: it waits for no room, and its end is not the job's. */
   readonly isReplayed: boolean;
@@ -67,28 +70,26 @@ export class AnswerStream {
   #taken = 0;
   #relayPaused = false;
   #wakeWriter: (() => void) | null = null;
-  /** For an answer that may be moved, what the relay is told about it; null: it may not be moved. */
-  #moves: Moves | null = null;
   #movesSent = false;
   /** The ids of the bytes that were written and not yet made into a record. */
-  #told: Told | null = null;
-  /** The answer may be cut off behind what was written; if not, the relay is told of no ids until it may be again. */
-  #mayBeCut = true;
-  /** The number of ids reported so far, those of the prompt included. */
-  #ids = 0;
+  #reported: ReportedIds | null = null;
 
   constructor(id: number, events: AnswerStreamEvents, isReplayed = false) {
+    super();
     this.id = id;
     this.isReplayed = isReplayed;
     this.#events = events;
+  }
+
+  override get isOpen(): boolean {
+    return this.#state === 'open';
   }
 
   get state(): AnswerState {
     return this.#state;
   }
 
-  /** Bytes written so far. */
-  get size(): number {
+  override get size(): number {
     return this.#written;
   }
 
@@ -104,12 +105,12 @@ export class AnswerStream {
   }
 
   /** True when the writer should wait: the relay asked for it, or has not taken what it was given. */
-  get isFull(): boolean {
+  override get isFull(): boolean {
     return this.#relayPaused || this.#written - this.#taken > bounds.ANSWER_WINDOW_BYTES;
   }
 
   /** Resolves when there is room again, or nothing more is wanted. */
-  async room(): Promise<void> {
+  override async room(): Promise<void> {
     while (this.isFull && this.#state === 'open') {
       await new Promise<void>((resolve) => {
         this.#wakeWriter = resolve;
@@ -118,53 +119,30 @@ export class AnswerStream {
   }
 
   /** Sends now the bytes that were held back. */
-  hurry(): void {
+  override hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
   }
 
-  /** True if the relay could have the rest of this answer generated elsewhere. */
-  get isMovable(): boolean {
-    return this.#moves !== null && this.#mayBeCut && this.#state === 'open';
-  }
-
-  /** The tokens generated, and how many may still come, of an answer that may be moved; null: not known. */
-  get tokens(): { made: number; left: number | null } | null {
-    if (this.#moves === null) return null;
-    const { plan, prompt_tokens } = this.#moves;
-    const made = this.#ids - prompt_tokens;
-    return { made, left: plan.max_tokens === null ? null : Math.max(0, plan.max_tokens - made) };
-  }
-
-  /** Marks the answer as one that may be moved; called before anything of it is written. */
-  moves(moves: Moves, promptIds: readonly number[]): void {
-    this.#moves = moves;
-    this.#told = { before: 0, stage: 'running', ids: [...promptIds] };
-    this.#ids = promptIds.length;
-  }
-
-  /** Reports the ids of the events that are written next; null: they are not known any more, and the answer stays. */
-  tell(ids: readonly number[] | null, stage: Stage, mayBeCut = true): void {
-    if (this.#moves === null) return;
-    this.#mayBeCut = mayBeCut;
-    if (ids === null) {
-      this.#moves = null;
-      this.#told = null;
-      return;
-    }
-    if (this.#told === null) this.#told = { before: this.#ids, stage, ids: [...ids] };
+  protected override idsCame(ids: readonly number[] | null, stage: Stage): void {
+    if (ids === null) this.#reported = null;
+    else if (this.#reported === null)
+      this.#reported = { before: this.idsReported - ids.length, stage, ids: [...ids] };
     else {
-      for (const id of ids) this.#told.ids.push(id);
-      this.#told.stage = stage;
+      for (const id of ids) this.#reported.ids.push(id);
+      this.#reported.stage = stage;
     }
-    this.#ids += ids.length;
   }
 
-  head(head: AnswerHead): void {
+  override head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
     this.#head = this.isReplayed ? { ...head, replayed: true } : head;
     this.#isEvents = isEventStream(head.headers);
     if (this.#isEvents) this.#events.begun(this);
     else this.#events.changed(this);
+  }
+
+  override writeEvents({ bytes }: Events): void {
+    this.write(bytes);
   }
 
   /**
@@ -178,7 +156,7 @@ export class AnswerStream {
     else this.#events.changed(this);
   }
 
-  end(): void {
+  override end(): void {
     if (this.#state !== 'open') return;
     this.#become('ended');
     this.#events.changed(this);
@@ -209,14 +187,14 @@ export class AnswerStream {
     this.#headSent = this.#head !== null;
     // An answer whose end is sent along cannot break off any more, so nothing is to be moved.
     const mayBreakOff = this.#state !== 'ended';
-    const moves = mayBreakOff && !this.#movesSent ? this.#moves : null;
+    const moves = mayBreakOff && !this.#movesSent ? this.plan : null;
     if (moves) records.push({ type: 'moves', stream: this.id, moves });
-    this.#movesSent = this.#moves !== null;
+    this.#movesSent = this.plan !== null;
     for (; this.#sent < this.#kept.length; this.#sent++) {
-      const { offset, data, told } = this.#kept[this.#sent]!;
+      const { offset, data, reported } = this.#kept[this.#sent]!;
       records.push({ type: 'bytes', stream: this.id, offset, data });
-      if (told === null || !mayBreakOff) continue;
-      const { before, stage, ids } = told;
+      if (reported === null || !mayBreakOff) continue;
+      const { before, stage, ids } = reported;
       records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, before, stage, ids });
     }
     // A relay that has restarted can cancel a stream without a caller only if the worker mentions the stream.
@@ -253,7 +231,7 @@ export class AnswerStream {
       first = this.#kept[0];
     }
     if (first && first.offset < offset) {
-      this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset), told: first.told };
+      this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset), reported: first.reported };
     }
     if (this.#state === 'ended' && this.#endSent && offset === this.#recorded) this.#become('complete');
     this.#wake();
@@ -299,9 +277,9 @@ export class AnswerStream {
     }
     this.#keep(pieces, first, pieces.length, bytes);
     const last = this.#kept.at(-1);
-    if (last && this.#told && this.#mayBeCut) {
-      last.told = this.#told;
-      this.#told = null;
+    if (last && this.#reported && this.mayBeCut) {
+      last.reported = this.#reported;
+      this.#reported = null;
     }
     this.#pieces = [];
     this.#waitingBytes = 0;
@@ -310,7 +288,7 @@ export class AnswerStream {
   /** Makes one record of some pieces. @param bytes how many they have */
   #keep(pieces: readonly Uint8Array[], from: number, to: number, bytes: number): void {
     const data = to - from === 1 ? pieces[from]! : Buffer.concat(pieces.slice(from, to), bytes);
-    this.#kept.push({ offset: this.#recorded, data, told: null });
+    this.#kept.push({ offset: this.#recorded, data, reported: null });
     this.#recorded += bytes;
   }
 

@@ -5,12 +5,12 @@ import {
   bounds,
   isFinish,
   isObject,
-  jsonIn,
   type Moves,
-  objectIn,
   type PartialAnswer,
   type Stage,
 } from '../../protocol/index.ts';
+import { AnswerLog } from './answer-log.ts';
+import type { Events } from './events.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -30,25 +30,25 @@ export class PartsOfItsOwn extends Error {
   override name = 'PartsOfItsOwn';
 }
 
+/** Thrown where the answer has become longer than a result may be. */
+export class TooLong extends Error {
+  override name = 'TooLong';
+}
+
 /**
  * Assembles an answer in one piece, field by field as vLLM writes it, from the events that it streams for the same
  * request (docs/moving.md). The part that has arrived may be continued elsewhere, and a continued answer begins with
  * the part before it.
  */
-export class Assembly {
+export class AssembledAnswer extends AnswerLog {
   readonly #route: Route;
   readonly #before: PartialAnswer | null;
-  readonly #decoder = new TextDecoder();
-  /** The token ids of prompt and answer; null: they are not known, or not any more. */
-  #ids: number[] | null = null;
+  /** The token ids of prompt and answer, as long as they are known. */
+  #ids: number[] = [];
   #promptTokens = 0;
   /** The number of generated tokens at the beginning of this attempt. */
   #given = 0;
-  /** The most tokens that this attempt generates; null: as many as fit. */
-  #most: number | null = null;
   #stage: Stage = 'running';
-  /** True if the answer could go on elsewhere after what has arrived. */
-  #mayBeCut = true;
   #id: unknown;
   #created: unknown;
   #model: unknown;
@@ -64,27 +64,26 @@ export class Assembly {
   #tokenIds: number[] = [];
   #weightVersions: unknown = null;
   /** How much of the answer was reported to the queue, and in how many characters of JSON. */
-  #told = NOTHING;
+  #reported = NOTHING;
 
   /**
    * @param before the part that an earlier attempt generated; null: this attempt generates the answer from the
    * beginning
-   * @param untold what the events of the route `tokens` lack and the answer in one piece has
+   * @param lacking what the events of the route `tokens` lack and the answer in one piece has
    */
-  constructor(route: Route, before: PartialAnswer | null, untold: { model: unknown; created: number }) {
+  constructor(route: Route, before: PartialAnswer | null, lacking: { model: unknown; created: number }) {
+    super();
     this.#route = route;
     this.#before = before;
     if (route !== 'tokens') return;
-    this.#model = untold.model;
-    this.#created = untold.created;
+    this.#model = lacking.model;
+    this.#created = lacking.created;
   }
 
-  /** Takes the plan by which the answer may go on elsewhere, as `AnswerStream` reports it. */
-  moves({ plan, prompt_tokens }: Moves, promptIds: readonly number[]): void {
-    this.#ids = [...promptIds];
-    this.#promptTokens = plan.first_prompt ?? prompt_tokens;
+  override moves(moves: Moves, promptIds: readonly number[]): void {
+    this.#promptTokens = moves.plan.first_prompt ?? moves.prompt_tokens;
     this.#given = promptIds.length - this.#promptTokens;
-    this.#most = plan.max_tokens;
+    super.moves(moves, promptIds);
     if (this.#before === null) return;
     const { role, text, reasoning, logprobs } = this.#before;
     this.#role = role;
@@ -95,45 +94,30 @@ export class Assembly {
     this.#logprobs = logprobs?.slice(0, this.#given) ?? null;
   }
 
-  /** Takes what the next events say of their tokens, as `AnswerStream` reports it. */
-  tell(ids: readonly number[] | null, stage: Stage, mayBeCut: boolean): void {
-    this.#mayBeCut = mayBeCut;
-    if (ids === null) this.#ids = null;
-    this.#ids?.push(...(ids ?? []));
+  protected override idsCame(ids: readonly number[] | null, stage: Stage): void {
+    for (const id of ids ?? []) this.#ids.push(id);
     this.#stage = stage;
   }
 
-  /** Adds events. @param events whole ones @throws PartsOfItsOwn */
-  write(events: Uint8Array): void {
-    for (const line of this.#decoder.decode(events).split('\n')) {
-      const json = jsonIn(line);
-      if (json !== null) this.#event(objectIn(json));
-    }
+  /** @throws PartsOfItsOwn @throws TooLong */
+  override writeEvents({ list }: Events): void {
+    for (const { data } of list) if (data !== null) this.#event(data);
+    if (this.#characters > bounds.PAYLOAD_BYTES) throw new TooLong('it is too long for a result');
   }
 
   /** The characters that the answer takes, about. */
-  get size(): number {
+  get #characters(): number {
     const tokens = 7 * this.#tokenIds.length + 100 * (this.#logprobs?.length ?? 0);
     return this.#text.length + this.#reasoning.length + tokens;
   }
 
-  /**
-   * The number of tokens that this attempt has generated, and of those that may follow (null: unknown); null: unknown.
-   */
-  get tokens(): { made: number; left: number | null } | null {
-    if (this.#ids === null) return null;
-    const made = this.#ids.length - this.#promptTokens - this.#given;
-    return { made, left: this.#most === null ? null : Math.max(0, this.#most - made) };
-  }
-
-  /** True if the rest of the answer could be generated elsewhere. */
-  get isMovable(): boolean {
-    return this.#ids !== null && this.#mayBeCut && this.#stage === 'running';
+  override get isMovable(): boolean {
+    return super.isMovable && this.#stage === 'running';
   }
 
   /** Returns the part from which another attempt could go on; null if there is none, or it is too long to be stored. */
   partial(): PartialAnswer | null {
-    if (this.#ids === null || !this.isMovable || this.#ids.length <= this.#promptTokens) return null;
+    if (!this.isMovable || this.#ids.length <= this.#promptTokens) return null;
     const partial = {
       prompt_tokens: this.#promptTokens,
       ids: this.#ids,
@@ -146,12 +130,12 @@ export class Assembly {
   }
 
   /**
-   * Returns the part that has arrived since `told`, from which another attempt could go on, and its characters of JSON;
+   * Returns the part that has arrived since `partReported`, from which another attempt could go on, and its characters of JSON;
    * null if nothing has arrived, or no more of the answer can be stored.
    */
   part(): { part: AnswerPart; characters: number } | null {
-    const { ids, characters, reasoning, logprobs, size } = this.#told;
-    if (this.#ids === null || !this.isMovable) return null;
+    const { ids, characters, reasoning, logprobs, size } = this.#reported;
+    if (!this.isMovable) return null;
     if (this.#ids.length <= Math.max(ids, this.#promptTokens)) return null;
     const part = {
       after: ids,
@@ -167,9 +151,9 @@ export class Assembly {
   }
 
   /** Notes that this part was reported to the queue. @param size its characters of JSON */
-  told(part: AnswerPart, size: number): void {
-    const { ids, characters, reasoning, logprobs, size: before } = this.#told;
-    this.#told = {
+  partReported(part: AnswerPart, size: number): void {
+    const { ids, characters, reasoning, logprobs, size: before } = this.#reported;
+    this.#reported = {
       ids: ids + part.ids.length,
       characters: characters + part.text.length,
       reasoning: reasoning + part.reasoning.length,
@@ -179,8 +163,8 @@ export class Assembly {
   }
 
   /** Makes the next part begin anew, since the queue may know nothing of the answer. */
-  tellAgain(): void {
-    this.#told = NOTHING;
+  reportAgain(): void {
+    this.#reported = NOTHING;
   }
 
   /** Returns the whole answer, once all its events have arrived. */

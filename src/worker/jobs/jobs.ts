@@ -150,13 +150,13 @@ export class Jobs {
 
   renewed(answer: Renewed): void {
     this.#leases.renewed(answer);
-    for (const ref of answer.again ?? []) this.#runningAs(ref)?.assembly?.tellAgain();
+    for (const ref of answer.again ?? []) this.#runningAs(ref)?.assembly?.reportAgain();
   }
 
   /** Sends what waited for a connection, and repeats what is not acknowledged. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
-    for (const { assembly } of this.#held.allRunning()) assembly?.tellAgain();
+    for (const { assembly } of this.#held.allRunning()) assembly?.reportAgain();
     for (const released of this.#held.allReleased()) {
       this.#held.remove(released);
       this.#giveBack(released);

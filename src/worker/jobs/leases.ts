@@ -99,7 +99,7 @@ function renewals(held: HeldJobs): Renew['jobs'] {
     const { part, characters } = next;
     room -= characters;
     if (room < 0) return ref;
-    assembly.told(part, characters);
+    assembly.partReported(part, characters);
     const timing = part.after === 0 ? running.timing() : undefined;
     return { ...ref, part, ...(timing && { timing }) };
   });

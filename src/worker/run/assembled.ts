@@ -11,11 +11,11 @@ import {
   type MovePlan,
   withMembers,
 } from '../../protocol/index.ts';
-import { Assembly, PartsOfItsOwn } from '../answers/assembled-answer.ts';
+import { AssembledAnswer, PartsOfItsOwn, TooLong } from '../answers/assembled-answer.ts';
 import type { Attempt } from './attempt.ts';
 import { atWholeCharacter, NotContinued } from './continued.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
-import { type EventSink, relayEvents } from './relay-events.ts';
+import { relayEvents } from './relay-events.ts';
 import { sendMovable } from './send-request.ts';
 import { generatedTokens } from './usage.ts';
 
@@ -32,7 +32,7 @@ const STREAMED = { stream: 'true', stream_options: '{"include_usage":true}' };
 export async function assembledAnswer(attempt: Attempt, request: EngineRequest): Promise<Body | null> {
   const plan = planOf(attempt, request);
   if (plan === null) return null;
-  const assembly = new Assembly(routeOf(plan.path)!, attempt.partial, {
+  const assembly = new AssembledAnswer(routeOf(plan.path)!, attempt.partial, {
     model: modelOf(attempt, plan.rest.model),
     created: Math.floor(Date.parse(attempt.timestamp()) / 1000),
   });
@@ -41,6 +41,7 @@ export async function assembledAnswer(attempt: Attempt, request: EngineRequest):
     if (await streams(attempt, await askedOf(attempt, request, plan), assembly)) return assembly.answer();
   } catch (error) {
     if (error instanceof PartsOfItsOwn) attempt.idsAsking!.parses = true;
+    else if (error instanceof TooLong) throw answerTooLarge();
     else if (!(error instanceof NotContinued)) throw error;
   }
   attempt.assembles(null);
@@ -79,7 +80,11 @@ async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan)
  * @returns false: the engine takes no such request, and says why when it is asked for the answer in one piece
  * @throws JobFailure
  */
-async function streams(attempt: Attempt, request: EngineRequest, assembly: Assembly): Promise<boolean> {
+async function streams(
+  attempt: Attempt,
+  request: EngineRequest,
+  assembly: AssembledAnswer,
+): Promise<boolean> {
   const answered = await sendMovable(attempt, request);
   const { status, headers, body } = answered.answer;
   // The engine is overloaded, unless it only cannot make the rest of an answer.
@@ -89,27 +94,7 @@ async function streams(attempt: Attempt, request: EngineRequest, assembly: Assem
     await readPieces(body, () => false);
     return false;
   }
-  await relayEvents(attempt, request, answered, sinkOf(assembly));
+  await relayEvents(attempt, request, answered, assembly);
   attempt.generated(assembly.tokens?.made ?? generatedTokens(assembly.answer()));
   return true;
-}
-
-/** Returns a sink that always has room, since nobody reads along. */
-function sinkOf(assembly: Assembly): EventSink {
-  return {
-    size: 0,
-    isFull: false,
-    isMovable: true,
-    state: 'open',
-    head() {},
-    hurry() {},
-    end() {},
-    async room() {},
-    moves: (moves, promptIds) => assembly.moves(moves, promptIds),
-    tell: (ids, stage, mayBeCut = true) => assembly.tell(ids, stage, mayBeCut),
-    write: (events) => {
-      assembly.write(events);
-      if (assembly.size > bounds.PAYLOAD_BYTES) throw answerTooLarge();
-    },
-  };
 }

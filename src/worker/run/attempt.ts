@@ -1,5 +1,5 @@
 import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
-import type { Assembly } from '../answers/assembled-answer.ts';
+import type { AssembledAnswer } from '../answers/assembled-answer.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { IdsAsking, UsageAsking } from './added-fields.ts';
 import type { RunEngine } from './attempt-engine.ts';
@@ -40,7 +40,7 @@ export interface Attempt {
   /** The part of a stored answer that an earlier attempt has generated; null: none is known. */
   partial: PartialAnswer | null;
   /** Sets the place where this attempt puts its answer together; null: the engine does that. */
-  assembles(assembly: Assembly | null): void;
+  assembles(assembly: AssembledAnswer | null): void;
   /** Reports the tokens that the engine counted; null: it does not say. */
   used(usage: Usage | null): void;
   /** Sets how to find what was used so far, for an attempt that does not come to its end. */

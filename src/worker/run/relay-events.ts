@@ -12,7 +12,7 @@ import {
   passableHeaders,
 } from '../../protocol/index.ts';
 import { AddedUsage } from '../answers/added-usage.ts';
-import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { AnswerLog } from '../answers/answer-log.ts';
 import { EventPipeline, type Events, type EventTransform } from '../answers/events.ts';
 import { StopHold } from '../answers/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../answers/token-ids.ts';
@@ -43,7 +43,7 @@ const MOVING_HELD_BYTES = 8 * bounds.MOVING_BODY_BYTES;
  * for.
  * @param isCounted whether the engine was asked for a usage that the caller did not ask for
  */
-function transformsOf(isCounted: boolean, moving: Moving | null, log: TokenLog): EventTransform[] {
+function transformsOf(isCounted: boolean, moving: Moving | null, log: AnswerLog): EventTransform[] {
   const stops = moving && StopHold.of(moving.plan);
   return [
     ...(isCounted ? [new AddedUsage()] : []),
@@ -52,17 +52,15 @@ function transformsOf(isCounted: boolean, moving: Moving | null, log: TokenLog):
   ];
 }
 
-type TokenLog = Pick<AnswerStream, 'tell' | 'moves'>;
-
 /** Reports the tokens of events before they pass, without the ids that the caller did not ask for. */
 class TokenReports implements EventTransform {
-  readonly #log: TokenLog;
+  readonly #log: AnswerLog;
   readonly #moving: Moving;
   readonly #stops: StopHold | null;
   readonly #ids: TokenIds;
   #hasBegun = false;
 
-  constructor(log: TokenLog, moving: Moving, stops: StopHold | null) {
+  constructor(log: AnswerLog, moving: Moving, stops: StopHold | null) {
     this.#log = log;
     this.#moving = moving;
     this.#stops = stops;
@@ -73,7 +71,7 @@ class TokenReports implements EventTransform {
   push(given: Events): Events | null {
     const { events, ids, mayBeCut, stage } = this.#ids.read(given);
     if (!this.#hasBegun) this.#begin();
-    this.#log.tell(this.#stops?.stays ? null : ids, stage, mayBeCut);
+    this.#log.report(this.#stops?.stays ? null : ids, stage, mayBeCut);
     return events;
   }
 
@@ -95,12 +93,6 @@ class TokenReports implements EventTransform {
   }
 }
 
-/** A sink that takes the events of an answer. */
-export type EventSink = Pick<
-  AnswerStream,
-  'head' | 'write' | 'tell' | 'moves' | 'hurry' | 'end' | 'room' | 'size' | 'isFull' | 'isMovable' | 'state'
->;
-
 /**
  * Relays an answer event by event. A generation that the engine gave up is cut off before it looks finished; the
  * engine's own error is passed on as it is, unless another attempt can still be made without the caller noticing.
@@ -110,21 +102,19 @@ export async function relayEvents(
   attempt: Attempt,
   request: EngineRequest,
   { answer, added, moving }: Answered,
-  stream: EventSink,
+  log: AnswerLog,
 ): Promise<void> {
   const movable = typeof moving === 'string' ? null : moving;
   const watch = new CompletionWatch(request.path, movable === null ? undefined : MOVING_HELD_BYTES);
   const from = movable?.from ?? null;
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
-  stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
-  const pipeline = new EventPipeline(transformsOf(added, movable, stream), (events) =>
-    stream.write(events.bytes),
-  );
+  log.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
+  const pipeline = new EventPipeline(transformsOf(added, movable, log), (events) => log.writeEvents(events));
   const isCompletion = hasChoices(request.path);
   const pass = (events: Events) => {
     pipeline.push(events);
-    if (watch.failure !== null) stream.hurry();
-    return roomIn(stream);
+    if (watch.failure !== null) log.hurry();
+    return roomIn(log);
   };
   const passUnlessDead = async (events: Events, error: StreamFailure) => {
     const failure = await failureInside(attempt, error);
@@ -135,12 +125,12 @@ export async function relayEvents(
     throw failure;
   };
   await readPieces(untilEnd(answer.body, watch), (piece) => {
-    if (stream.size === 0) attempt.streamed();
+    if (log.size === 0) attempt.streamed();
     const events = watch.see(piece);
-    if (events === null) return roomIn(stream);
+    if (events === null) return roomIn(log);
     if (watch.isGivenUp && isCompletion) throw gaveUp();
     const { failure } = watch;
-    const mayGoOn = stream.size === 0 || stream.isMovable;
+    const mayGoOn = log.size === 0 || log.isMovable;
     return failure !== null && (mayGoOn || !failure.isRaised)
       ? passUnlessDead(events, failure)
       : pass(events);
@@ -153,7 +143,7 @@ export async function relayEvents(
   pipeline.end(isBroken);
   attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
   if (watch.failure !== null) {
-    if (watch.failure.isRaised) stream.end();
+    if (watch.failure.isRaised) log.end();
     throw await failureInside(attempt, watch.failure);
   }
   if (isCompletion && watch.isGivenUp) throw gaveUp();
@@ -165,10 +155,8 @@ export function choicesOf({ body }: EngineRequest): number {
   return choicesAsked(body === undefined ? null : jsonOrText(Buffer.from(body).toString()));
 }
 
-/** Waits until the stream takes more; false: it wants nothing more. */
-export function roomIn(
-  stream: Pick<EventSink, 'isFull' | 'room' | 'state'>,
-): false | undefined | Promise<false | undefined> {
-  if (stream.isFull) return stream.room().then(() => (stream.state === 'open' ? undefined : false));
-  return stream.state === 'open' ? undefined : false;
+/** Waits until the log takes more; false: it wants nothing more. */
+export function roomIn(log: AnswerLog): false | undefined | Promise<false | undefined> {
+  if (log.isFull) return log.room().then(() => (log.isOpen ? undefined : false));
+  return log.isOpen ? undefined : false;
 }

@@ -1,7 +1,7 @@
 import type { Job, JobResult, PartialAnswer, Timing, Usage } from '../../protocol/index.ts';
 import { fieldsOf } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import type { Assembly } from '../answers/assembled-answer.ts';
+import type { AssembledAnswer } from '../answers/assembled-answer.ts';
 import type { Settlement } from '../jobs/settlement.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 
@@ -25,7 +25,7 @@ export class RunningJob {
   /** Takes the answer when a caller waits for it, or a copy of it when a stored job is watched; null: neither. */
   stream: AnswerStream | null = null;
   /** The answer of a stored job that is put together here; null: the engine gives it in one piece. */
-  assembly: Assembly | null = null;
+  assembly: AssembledAnswer | null = null;
   /** True once an output of the attempt has been sent. */
   hasYielded = false;
   /** Returns what was used of an answer that is not whole. */

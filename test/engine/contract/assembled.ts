@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type EngineAnswer, EngineGone } from '../../../src/engine/client/types.ts';
 import { jsonOrText, type PartialAnswer } from '../../../src/protocol/index.ts';
-import type { Assembly } from '../../../src/worker/answers/assembled-answer.ts';
+import type { AssembledAnswer } from '../../../src/worker/answers/assembled-answer.ts';
 import { assembledAnswer } from '../../../src/worker/run/assembled.ts';
 import type { Attempt } from '../../../src/worker/run/attempt.ts';
 import type { EngineCalls, Json } from './calls.ts';
@@ -45,7 +45,7 @@ export function assembled({ post }: EngineCalls): void {
 
   /** @param breaksAfter events; null: it does not break @returns null: it is asked for in one piece */
   const put = async (path: string, body: Json, partial: PartialAnswer | null, breaksAfter: number | null) => {
-    let assembly: Assembly | null = null;
+    let assembly: AssembledAnswer | null = null;
     const request = async (call: { path: string; body?: unknown }): Promise<EngineAnswer> => {
       const response = await post(call.path, String(call.body));
       const headers = Object.fromEntries(response.headers);
@@ -62,7 +62,7 @@ export function assembled({ post }: EngineCalls): void {
       idsAsking: { engine: 'untried' },
       partial,
       timestamp: () => new Date().toISOString(),
-      assembles: (now: Assembly | null) => {
+      assembles: (now: AssembledAnswer | null) => {
         assembly = now;
       },
       ...{ requested() {}, streamed() {}, used() {}, counting() {}, generated() {} },
@@ -77,7 +77,7 @@ export function assembled({ post }: EngineCalls): void {
       if (!(error instanceof EngineGone)) throw error;
       return 'broken' as const;
     });
-    return { answer, partial: (assembly as Assembly | null)?.partial() ?? null };
+    return { answer, partial: (assembly as AssembledAnswer | null)?.partial() ?? null };
   };
 
   describe('an answer that is put together', () => {
