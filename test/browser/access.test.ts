@@ -226,7 +226,7 @@ describe('signing in', () => {
     await open?.close();
     const reader = await signIn(queue.url, 'readers-token');
     await reader.goto(`${queue.url}/audit`);
-    await reader.getByText('those who sign in with the scope admin').waitFor();
+    await reader.getByText('Sign in with a token of the scope admin to see what people did.').waitFor();
     expect(await reader.getByRole('link', { name: 'Audit' }).count()).toBe(0);
   });
 

@@ -52,7 +52,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
   // What money needs.
   await page
-    .getByText("launched with a price by a fleet's file, and of workers with WORKER_PRICE_PER_HOUR")
+    .getByText("a fleet's file launches with a price, and for workers with WORKER_PRICE_PER_HOUR")
     .waitFor();
   await page.getByRole('button', { name: 'By model' }).click();
   await page.getByRole('columnheader', { name: 'Model' }).waitFor();
