@@ -1,4 +1,4 @@
-import { workerName } from '../../protocol/fleet-view.ts';
+import { workerName } from '../../protocol/scaling.ts';
 import { UNKNOWN } from '../../show/format.ts';
 import { href } from '../router.ts';
 

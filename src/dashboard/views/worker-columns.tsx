@@ -1,4 +1,5 @@
-import { type WorkerRow, workerName } from '../../protocol/fleet-view.ts';
+import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import { workerName } from '../../protocol/scaling.ts';
 import type { GpuReading } from '../../protocol/telemetry.ts';
 import * as format from '../../show/format.ts';
 import { gpuTotals, TROUBLE } from '../../show/workers.ts';

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { type WorkerRow, workerName } from '../../protocol/fleet-view.ts';
+import type { WorkerRow } from '../../protocol/fleet-view.ts';
 import type { ListedJob } from '../../protocol/jobs.ts';
+import { workerName } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
 import { shortGpuName } from '../../show/workers.ts';
 import { ask } from '../api.ts';
