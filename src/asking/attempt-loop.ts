@@ -1,7 +1,5 @@
 import { type BrokenReason, bounds, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
-import { brokenOf } from './broken-header.ts';
-import { GONE, type HangUp } from './hang-up.ts';
 
 /**
  * The pause before the loop requests a worker again after one released the job, ms; it doubles up to the second value.
@@ -182,4 +180,56 @@ async function attempt<Answer>(
  */
 function isRelease(failure: Failure): boolean {
   return failure.retryable && (RELEASE_REASONS as readonly string[]).includes(failure.code);
+}
+
+export const GONE = Symbol('caller gone');
+
+/**
+ * Tells whether a request's caller has hung up. An AbortController and its listeners cost the runtime ten times as
+ * much.
+ */
+export class HangUp {
+  #hasHappened = false;
+  /** Are called when the caller hangs up. */
+  #waiting: ((gone: typeof GONE) => void)[] = [];
+
+  get hasHappened(): boolean {
+    return this.#hasHappened;
+  }
+
+  /** Resolves when the caller hangs up. */
+  get whenHappened(): Promise<typeof GONE> {
+    return new Promise((resolve) => this.#tell(resolve));
+  }
+
+  happen(): void {
+    this.#hasHappened = true;
+    for (const tell of this.#waiting) tell(GONE);
+    this.#waiting = [];
+  }
+
+  /** Resolves to the promise's value, or to GONE as soon as the caller has hung up. */
+  or<T>(promise: Promise<T>): Promise<T | typeof GONE> {
+    return new Promise((resolve, reject) => {
+      this.#tell(resolve);
+      promise.then(resolve, reject);
+    });
+  }
+
+  #tell(gone: (gone: typeof GONE) => void): void {
+    if (this.#hasHappened) gone(GONE);
+    else this.#waiting.push(gone);
+  }
+}
+
+/**
+ * The response header of a stream that broke before it gave anything: a JSON BrokenReason. Another attempt may then be
+ * made without the caller noticing.
+ */
+export const BROKEN_HEADER = 'x-relay-broken';
+
+/** Returns why the stream of a relay's response broke before it gave anything, or null where it has opened. */
+export function brokenOf({ headers }: Response): BrokenReason | null {
+  const broken = headers.get(BROKEN_HEADER);
+  return broken === null ? null : (JSON.parse(broken) as BrokenReason);
 }

@@ -7,7 +7,33 @@ import {
   PONG_TEXT,
 } from '../protocol/index.ts';
 import { type ClientOptions, type JobClient, QueueError } from './client.ts';
-import { dial, whyDenied } from './dial.ts';
+
+/**
+ * Opens the socket. Node's WebSocket takes headers, as browsers' do not: there, only a queue without tokens can be
+ * used.
+ */
+function dial({ url, token, queueId }: ClientOptions): WebSocket {
+  const address = new URL(`${url.replace(/\/+$/, '')}/api/jobs/socket`);
+  address.protocol = address.protocol.replace('http', 'ws');
+  if (queueId) address.searchParams.set('queue_id', queueId);
+  if (!token) return new WebSocket(address);
+  const options = { headers: { authorization: `Bearer ${token}` } };
+  return new WebSocket(address, options as unknown as string[]);
+}
+
+/**
+ * Asks by HTTP why a WebSocket was denied, which a socket does not say.
+ * @returns the error that dialling again cannot mend, or null if it may
+ */
+async function whyDenied(client: JobClient): Promise<QueueError | null> {
+  try {
+    await client.get('-');
+  } catch (error) {
+    const { status } = error as QueueError;
+    if (status === 401 || status === 403) return error as QueueError;
+  }
+  return null;
+}
 
 /** The pauses between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
 const PAUSE_MS = { first: 100, last: 10_000 };

@@ -1,6 +1,6 @@
 import { beginsObject } from '../protocol/index.ts';
 import { BLOCK_ENDS, type Prefix } from '../queue/rpc.ts';
-import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../request-facts/prompt-fields.ts';
+import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../request-facts/lengths.ts';
 
 /** The longest name of a conversation, bytes. */
 const SESSION_BYTES = 1024;

@@ -1,12 +1,12 @@
 import {
   type AttemptLoopPorts,
+  HangUp,
   type Outcome,
   openedResponse,
   REAL_TIME,
   runAttempts,
   withTimeLeft,
 } from '../asking/attempt-loop.ts';
-import { HangUp } from '../asking/hang-up.ts';
 import type { AskedFor, Objects } from '../asking/objects.ts';
 import { onceMore } from '../asking/once-more.ts';
 import { type BrokenReason, bounds, RELEASE_REASONS } from '../protocol/index.ts';

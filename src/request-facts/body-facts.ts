@@ -7,11 +7,15 @@ import {
   utf8Problem,
   withoutMark,
 } from '../protocol/index.ts';
-import { asRequestFault, RequestFault, readingJson } from './fault.ts';
 import { boundaryIn, formFieldsOf } from './form.ts';
-import { isNull } from './job-request.ts';
-import { LENGTH_FIELDS, type LengthFields } from './lengths.ts';
-import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-fields.ts';
+import { asRequestFault, isNull, RequestFault, readingJson } from './json.ts';
+import {
+  LENGTH_FIELDS,
+  type LengthFields,
+  PROMPT_FIELDS,
+  type PromptFields,
+  SESSION_FIELDS,
+} from './lengths.ts';
 import { rejectTransferParams, TRANSFER_NAMES } from './transfer-params.ts';
 
 /**

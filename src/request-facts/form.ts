@@ -1,5 +1,5 @@
 import { FormError, FormParser, type FormPart, strictPart } from '../protocol/index.ts';
-import { RequestFault } from './fault.ts';
+import { RequestFault } from './json.ts';
 
 /**
  * Reads the fields of a form for an engine. Parsers of forms differ in what they make of odd headers, of a name that

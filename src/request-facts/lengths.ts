@@ -1,12 +1,24 @@
 import { beginsObject, type EngineRoute, jsonFields, routeLike } from '../protocol/index.ts';
-import { readingJson } from './fault.ts';
-import { isNull } from './job-request.ts';
+import { isNull, readingJson } from './json.ts';
 
-/**
- * Estimates what a request may cost in tokens from its body, before it runs: the prompts by their bytes, the answers by
- * the caller's bound. Only those fields count that engines read on the route: any other field would be a bound without
- * effect. What the request did cost is counted when it ends (docs/sharing.md).
- */
+/** The fields that make up an engine's prompt, in the order in which chat templates write them. */
+export const PROMPT_FIELDS = [
+  'tools',
+  'system',
+  'instructions',
+  'messages',
+  'prompt',
+  'token_ids',
+  'input',
+] as const;
+
+/** The fields that name a conversation: the first of them that a body has counts. */
+export const SESSION_FIELDS = ['conversation', 'prompt_cache_key', 'user'] as const;
+
+/** The fields of a body that make up its prompt or name its conversation, as JSON. */
+export type PromptFields = Partial<
+  Record<(typeof PROMPT_FIELDS)[number] | (typeof SESSION_FIELDS)[number], Uint8Array>
+>;
 
 export const LENGTH_FIELDS = [
   'max_tokens',
@@ -113,7 +125,9 @@ const TEXTS: readonly Field[] = [
 const COMPARED: readonly Field[] = ['query', 'queries', 'text_1'];
 
 /**
- * Estimates the lengths of a request.
+ * Estimates the lengths of a request from its body, before it runs: the prompts by their bytes, the answers by the
+ * caller's bound. Only those fields count that engines read on the route: any other field would be a bound without
+ * effect. What the request did cost is counted when it ends (docs/sharing.md).
  * @param path with or without a query
  * @param bytes the length of the body; 0 where it is no JSON
  * @throws RequestFault where a part of the JSON cannot be read

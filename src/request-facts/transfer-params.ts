@@ -1,6 +1,5 @@
 import { beginsObject, membersOf, parseJsonBytes } from '../protocol/index.ts';
-import { RequestFault, readingJson } from './fault.ts';
-import { isNull } from './job-request.ts';
+import { isNull, RequestFault, readingJson } from './json.ts';
 
 /**
  * The fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector

@@ -1,5 +1,10 @@
-import { type AttemptLoopPorts, openedResponse, runAttempts } from '../../src/asking/attempt-loop.ts';
-import { GONE, HangUp } from '../../src/asking/hang-up.ts';
+import {
+  type AttemptLoopPorts,
+  GONE,
+  HangUp,
+  openedResponse,
+  runAttempts,
+} from '../../src/asking/attempt-loop.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { callWorker } from '../../src/gateway/objects/work.ts';

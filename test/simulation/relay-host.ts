@@ -1,4 +1,4 @@
-import { BROKEN_HEADER } from '../../src/asking/broken-header.ts';
+import { BROKEN_HEADER } from '../../src/asking/attempt-loop.ts';
 import type { AskedFor } from '../../src/asking/objects.ts';
 import { Moving, type MovingPorts } from '../../src/moving/mover.ts';
 import { type AnswerHead, type BrokenReason, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';

@@ -1,6 +1,6 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { bounds, checkJson, JsonFault, keepMembers, utf8Text, withoutMark } from '../../protocol/index.ts';
-import { RequestFault } from '../../request-facts/fault.ts';
+import { RequestFault } from '../../request-facts/json.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter, tooLarge } from '../errors.ts';

@@ -1,5 +1,4 @@
-import type { Outcome } from '../../asking/attempt-loop.ts';
-import type { HangUp } from '../../asking/hang-up.ts';
+import type { HangUp, Outcome } from '../../asking/attempt-loop.ts';
 import { brokenOff, EVENT_STREAM, errorEvents, readApiError, UNBUFFERED } from '../../protocol/index.ts';
 import type { WaitingLineView } from '../../queue/rpc.ts';
 import { behindComment } from '../../relay/keep-alive.ts';

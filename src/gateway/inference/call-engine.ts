@@ -1,5 +1,4 @@
-import { type Opened, type Outcome, REAL_TIME, runAttempts } from '../../asking/attempt-loop.ts';
-import type { HangUp } from '../../asking/hang-up.ts';
+import { type HangUp, type Opened, type Outcome, REAL_TIME, runAttempts } from '../../asking/attempt-loop.ts';
 import type { AskedFor, RelayStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import type { Env } from '../env.ts';

@@ -1,4 +1,4 @@
-import { brokenOf } from '../../asking/broken-header.ts';
+import { brokenOf } from '../../asking/attempt-loop.ts';
 import { isSettled, type JobView } from '../../protocol/index.ts';
 import type { FollowedJob, ToldJob } from '../../queue/rpc.ts';
 import { BEGINNING_DROPPED } from '../../relay/calls.ts';

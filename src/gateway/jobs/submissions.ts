@@ -17,8 +17,8 @@ import {
   writeJsonLine,
 } from '../../protocol/index.ts';
 import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
-import { RequestFault } from '../../request-facts/fault.ts';
 import { type JobFacts, jobFacts } from '../../request-facts/job-facts.ts';
+import { RequestFault } from '../../request-facts/json.ts';
 import {
   adapterProblem,
   enginePriorityProblem,

@@ -1,5 +1,4 @@
-import { openedResponse } from '../../asking/attempt-loop.ts';
-import { HangUp } from '../../asking/hang-up.ts';
+import { HangUp, openedResponse } from '../../asking/attempt-loop.ts';
 import { INFERENCE_ROUTES } from '../../protocol/index.ts';
 import { variableOf } from '../../settings/queue-settings.ts';
 import { authorize } from '../auth/authorize.ts';

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { brokenOf } from '../../asking/broken-header.ts';
+import { brokenOf } from '../../asking/attempt-loop.ts';
 import {
   EventTexts,
   eventData,

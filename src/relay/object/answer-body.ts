@@ -1,4 +1,4 @@
-import { BROKEN_HEADER } from '../../asking/broken-header.ts';
+import { BROKEN_HEADER } from '../../asking/attempt-loop.ts';
 import {
   type AnswerHead,
   type BrokenReason,

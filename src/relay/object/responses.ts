@@ -1,4 +1,4 @@
-import { BROKEN_HEADER } from '../../asking/broken-header.ts';
+import { BROKEN_HEADER } from '../../asking/attempt-loop.ts';
 import { quietly } from '../../durable/host.ts';
 import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/index.ts';
 import type { CallerSink } from '../stream-ports.ts';

@@ -3,7 +3,7 @@ import { doubling } from '../../process/backoff.ts';
 import { sleep } from '../../process/clock.ts';
 import { boundaryOf, formFields, type Json, jsonFields, parseJsonBytes } from '../../protocol/index.ts';
 import { bodyFacts } from '../../request-facts/body-facts.ts';
-import { RequestFault } from '../../request-facts/fault.ts';
+import { RequestFault } from '../../request-facts/json.ts';
 import type { Adapters } from '../adapters/adapters.ts';
 import { failureOf, finalFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';

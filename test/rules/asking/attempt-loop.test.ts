@@ -2,14 +2,13 @@ import { describe, expect, it } from 'vitest';
 
 import {
   type AttemptLoopPorts,
+  BROKEN_HEADER,
+  HangUp,
   type Opened,
   openedResponse,
   runAttempts,
 } from '../../../src/asking/attempt-loop.ts';
 
-import { BROKEN_HEADER } from '../../../src/asking/broken-header.ts';
-
-import { HangUp } from '../../../src/asking/hang-up.ts';
 import { type BrokenReason, bounds } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 

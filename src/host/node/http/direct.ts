@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Opened, Outcome } from '../../../asking/attempt-loop.ts';
-import type { HangUp } from '../../../asking/hang-up.ts';
+import type { HangUp, Opened, Outcome } from '../../../asking/attempt-loop.ts';
 import type { AskedFor, RelayStub } from '../../../asking/objects.ts';
 import { authorize } from '../../../gateway/auth/authorize.ts';
 import { holdBytes } from '../../../gateway/bodies/body.ts';

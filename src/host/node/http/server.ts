@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { HangUp } from '../../../asking/hang-up.ts';
+import { HangUp } from '../../../asking/attempt-loop.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../../../gateway/errors.ts';
 import { dialableHost } from '../../../process/network.ts';
 import { dialectOf } from '../../../protocol/index.ts';
