@@ -5,7 +5,7 @@ import { behindComment } from '../../relay/keep-alive.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
-import type { Asked } from './asked.ts';
+import type { InferenceRequest } from './asked.ts';
 import { rememberingOwner } from './kept-responses.ts';
 import { respond } from './respond.ts';
 
@@ -15,7 +15,16 @@ import { respond } from './respond.ts';
  */
 export function answer(
   env: Env,
-  { queueId, call: { job_id: jobId, tenant }, facts, errorOf, headers, kind, isKept, given }: Asked,
+  {
+    queueId,
+    call: { job_id: jobId, tenant },
+    facts,
+    errorOf,
+    headers,
+    kind,
+    isKept,
+    given,
+  }: InferenceRequest,
   attempted: Promise<Outcome>,
   hangUp: HangUp,
   afterMs = beginAfterMs(Object.values(given)),

@@ -19,7 +19,7 @@ import { type EngineCall, engineCall } from './engine-request.ts';
 import { makesResponse, ownerOf } from './kept-responses.ts';
 
 /** A request whose body has been read. */
-export interface Asked {
+export interface InferenceRequest {
   queueId: string;
   call: WaitingRequest & { payload: Uint8Array; tenant: string | null };
   /** Gives back the room that the body takes in memory. */
@@ -64,7 +64,7 @@ export async function readRequest(
   env: Env,
   { head, pathname, path, token, ownId }: Incoming,
   readBody: () => Promise<HeldBody>,
-): Promise<Asked> {
+): Promise<InferenceRequest> {
   const queueId = queueIdOf(env, head);
   const given = limitsOf(head, pathname, env);
   const { bytes, release } = await readBody();
@@ -90,7 +90,7 @@ export async function readRequest(
     if (denied ?? adapter) throw denied ?? adapter;
     const requestId = read.requestId ?? ownId;
     const dialect = dialectOf(path);
-    const call: Asked['call'] = {
+    const call: InferenceRequest['call'] = {
       job_id: ownId,
       job_type: 'engine_request',
       route: pathname,
@@ -124,7 +124,10 @@ export async function readRequest(
 /**
  * Returns the bounds of an answer that moves, read from its request: what its worker reports of them does not count.
  */
-function termsOf(pathname: string, { fields, jsonBytes, priority }: BodyFacts): Asked['call']['terms'] {
+function termsOf(
+  pathname: string,
+  { fields, jsonBytes, priority }: BodyFacts,
+): InferenceRequest['call']['terms'] {
   const { most } = asHttp(() => lengthsOf(pathname, jsonBytes, fields));
   return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };
 }

@@ -4,7 +4,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import type { Env } from '../env.ts';
 import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
-import type { Asked } from './asked.ts';
+import type { InferenceRequest } from './asked.ts';
 
 /** How an attempt's answer is opened, and what runs without being awaited. */
 export interface CallPorts<Answer> {
@@ -15,7 +15,7 @@ export interface CallPorts<Answer> {
 /** Asks workers until one answers. Frees the payload as soon as no further attempt is possible. */
 export function callEngine<Answer>(
   env: Env,
-  { queueId, call, release, headers }: Asked,
+  { queueId, call, release, headers }: InferenceRequest,
   hangUp: HangUp,
   { open, background }: CallPorts<Answer>,
 ): Promise<Outcome<Answer>> {

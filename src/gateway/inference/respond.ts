@@ -19,14 +19,14 @@ import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
 
 /** A request's facts that its response needs beside its outcome. */
-export interface Asked {
+export interface AnsweredRequest {
   jobId: string;
   facts: RequestFacts;
   errorOf: ErrorOf;
 }
 
 /** Puts a request's outcome into HTTP. */
-export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response {
+export function respond(outcome: Outcome, asked: AnsweredRequest, nowMs: number): Response {
   // The answer stays as the relay made it, with the headers that it was told to add: another Response costs as much as
   // a chunk.
   if (outcome.kind === 'answer') return outcome.answer;
@@ -39,7 +39,7 @@ export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response
 
 function responseOf(
   outcome: Exclude<Outcome, { kind: 'answer' }>,
-  { facts, errorOf }: Asked,
+  { facts, errorOf }: AnsweredRequest,
   nowMs: number,
 ): Response {
   switch (outcome.kind) {

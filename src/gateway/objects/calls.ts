@@ -1,4 +1,4 @@
-import type { BatchesStub, FilesStub, FleetStub, QueueStub } from '../../asking/objects.ts';
+import type { BatchesStub, FilesStub, FleetStub, Objects, QueueStub } from '../../asking/objects.ts';
 import { isRestart, onceMore } from '../../asking/once-more.ts';
 import { OTHER_VERSION } from '../../durable/ports.ts';
 import { fieldsOf } from '../../protocol/index.ts';
@@ -9,42 +9,26 @@ import { log } from '../log.ts';
 type Asking = Pick<Env, 'objects'>;
 
 /**
- * Makes one call of a queue object. If the object restarts in the middle, it is called once more.
- * @throws HttpError 503 when the second call meets a restart too, or the queue's database cannot be used
+ * Makes one call of an object. If the object restarts in the middle, it is called once more.
+ * @throws HttpError 503 when the second call meets a restart too, or the object's database cannot be used
  */
-export function callQueue<T>(
-  { objects }: Asking,
-  queueId: string,
-  call: (queue: QueueStub) => Promise<T>,
-): Promise<T> {
-  return answerOf(queueId, () => call(objects.queue(queueId)));
-}
+type Call<Stub> = <T>(env: Asking, queueId: string, call: (stub: Stub) => Promise<T>) => Promise<T>;
 
-/** Makes one call of a queue's fleet object, as `callQueue` does. */
-export function callFleet<T>(
-  { objects }: Asking,
-  queueId: string,
-  call: (fleet: FleetStub) => Promise<T>,
-): Promise<T> {
-  return answerOf(queueId, () => call(objects.fleet(queueId)));
-}
+/** Makes calls of the queue's own object. */
+export const callQueue: Call<QueueStub> = callsOf('queue');
 
-/** Makes one call of the object that knows the files and batches of a queue, as `callQueue` does. */
-export function callBatches<T>(
-  { objects }: Asking,
-  queueId: string,
-  call: (batches: BatchesStub) => Promise<T>,
-): Promise<T> {
-  return answerOf(queueId, () => call(objects.batches(queueId)));
-}
+/** Makes calls of a queue's fleet object. */
+export const callFleet: Call<FleetStub> = callsOf('fleet');
 
-/** Makes one call of the object that holds the bytes of a queue's files, as `callQueue` does. */
-export function callFiles<T>(
-  { objects }: Asking,
-  queueId: string,
-  call: (files: FilesStub) => Promise<T>,
-): Promise<T> {
-  return answerOf(queueId, () => call(objects.files(queueId)));
+/** Makes calls of the object that knows the files and batches of a queue. */
+export const callBatches: Call<BatchesStub> = callsOf('batches');
+
+/** Makes calls of the object that holds the bytes of a queue's files. */
+export const callFiles: Call<FilesStub> = callsOf('files');
+
+function callsOf<Kind extends Exclude<keyof Objects, 'relay'>>(kind: Kind): Call<ReturnType<Objects[Kind]>> {
+  return ({ objects }, queueId, call) =>
+    answerOf(queueId, () => call(objects[kind](queueId) as ReturnType<Objects[Kind]>));
 }
 
 async function answerOf<T>(queueId: string, call: () => Promise<T>): Promise<T> {

@@ -8,7 +8,7 @@ import { BODY_WITHIN_MS, RECEIVE_BYTES, tooSlow } from '../../../gateway/bodies/
 import type { Env, RequestHead } from '../../../gateway/env.ts';
 import { errorResponse, HttpError, toHttpError } from '../../../gateway/errors.ts';
 import { answer, beginAfterMs, within } from '../../../gateway/inference/answer.ts';
-import { type Asked, mostBodyBytes, readRequest } from '../../../gateway/inference/asked.ts';
+import { type InferenceRequest, mostBodyBytes, readRequest } from '../../../gateway/inference/asked.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
 import { isOddHost, requestIdHeaders } from '../../../gateway/middleware.ts';
 import { inferenceRoutesOf } from '../../../gateway/parsed-settings.ts';
@@ -96,7 +96,7 @@ async function open(relay: RelayStub, streamId: number, asked: AskedFor): Promis
 /** Resolves to the outcome, or to null if it is not there by the time the answer has to begin. */
 function soon(
   attempted: Promise<Outcome<Opening>>,
-  { kind, given }: Asked,
+  { kind, given }: InferenceRequest,
 ): Promise<Outcome<Opening> | null> {
   return kind === null ? attempted : within(attempted, beginAfterMs(Object.values(given)), globalThis);
 }
