@@ -1,5 +1,5 @@
 import { jsonOrText, Usage } from '../../protocol/index.ts';
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 

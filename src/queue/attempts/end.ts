@@ -1,8 +1,8 @@
 import type { Failure, FailureCode, RevokeReason, Usage } from '../../protocol/index.ts';
 import type { Facts, JobStep, Told } from '../events/event.ts';
 import { emit } from '../events/projection.ts';
+import type { EndedBy, Ending, Job } from '../job.ts';
 import { streamIdOf } from '../state/fences.ts';
-import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { revoke } from './revoke.ts';
 

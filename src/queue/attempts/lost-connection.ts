@@ -1,7 +1,7 @@
 import { tellDisconnected } from '../events/fleet-events.ts';
 import { emit } from '../events/projection.ts';
+import { ORPHANED } from '../job.ts';
 import { type Core, leasedBy, storeOf } from '../state/state.ts';
-import { ORPHANED } from '../store/leases-table.ts';
 import type { Connection } from '../store/ports.ts';
 import { endSession } from '../store/session-table.ts';
 

@@ -9,7 +9,7 @@ import {
 import { duration } from '../../protocol/text.ts';
 import type { Told } from '../events/event.ts';
 import { emit } from '../events/projection.ts';
-import type { EndedBy, Job } from '../state/job.ts';
+import type { EndedBy, Job } from '../job.ts';
 import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';

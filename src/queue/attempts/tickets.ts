@@ -1,6 +1,6 @@
 import { bounds, fitsUtf8, type JobRef, payloadText } from '../../protocol/index.ts';
+import type { Job } from '../job.ts';
 import { bytesOf, type FileTicket, type FileUploadAnswer, type PayloadAnswer } from '../rpc.ts';
-import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import { readPayload } from '../store/jobs-table.ts';

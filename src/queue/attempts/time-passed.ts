@@ -1,4 +1,4 @@
-import type { WaitingJob } from '../state/job.ts';
+import type { WaitingJob } from '../job.ts';
 
 /**
  * Says, for the caller, that the request reached its deadline or time limit, and where its time went.

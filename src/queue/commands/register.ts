@@ -15,7 +15,7 @@ import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { denyWorker } from '../attempts/worker-id.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import { emit } from '../events/projection.ts';
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
 import { newWorker, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';

@@ -3,7 +3,7 @@ import { duration } from '../../protocol/text.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { emit } from '../events/projection.ts';
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 

@@ -1,4 +1,5 @@
 import { emit } from '../events/projection.ts';
+import { NEVER_GIVEN, type WaitingJob } from '../job.ts';
 import {
   bytesOf,
   extrasOf,
@@ -7,7 +8,6 @@ import {
   type Unserved,
   type WaitingRequest,
 } from '../rpc.ts';
-import type { WaitingJob } from '../state/job.ts';
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting.ts';
@@ -50,6 +50,7 @@ export function request(
   const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
   const job: WaitingJob = {
     mode: 'waiting',
+    ...NEVER_GIVEN,
     id: asked.job_id,
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,
@@ -59,19 +60,12 @@ export function request(
     config_id: configId ?? '',
     tenant: asked.tenant ?? null,
     token_name: asked.token_name ?? null,
-    state: 'pending',
     priority: asked.priority,
-    attempts: 0,
     max_attempts: 1,
-    attempt_errors: '[]',
-    fence_token: 0,
-    worker_id: null,
     created_at: now,
     submitted_at: earlier?.submitted_at ?? now,
-    leased_at: null,
     deadline_at: asked.deadline_ms === undefined ? null : now + asked.deadline_ms,
     limit_at: asked.limit_ms === undefined ? null : now + asked.limit_ms,
-    lease_expires_at: null,
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
     slot_by: now + Math.min(endMs, slotWait),
     waits_for_start: asked.waits_for_start ?? false,

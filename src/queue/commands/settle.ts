@@ -15,7 +15,7 @@ import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { emit } from '../events/projection.ts';
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';

@@ -2,6 +2,7 @@ import { pendingFull } from '../../admission/fullness.ts';
 import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { emit } from '../events/projection.ts';
+import type { StoredJob } from '../job.ts';
 import { Listeners } from '../projections/listeners.ts';
 import {
   extrasOf,
@@ -18,7 +19,7 @@ import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
-import { readPayload, type StoredJob } from '../store/jobs-table.ts';
+import { readPayload } from '../store/jobs-table.ts';
 
 /** Words a conflict, even with another tenant's job: the caller learns only that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';

@@ -1,7 +1,7 @@
 import { payloadText } from '../../protocol/index.ts';
+import type { Job } from '../job.ts';
 import { suitsBase } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
-import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, profileOf } from '../state/worker.ts';
 import { readPayload } from '../store/jobs-table.ts';

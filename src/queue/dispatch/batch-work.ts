@@ -1,5 +1,5 @@
 import { reservedSlots } from '../../protocol/index.ts';
-import { isBatchWork } from '../state/job.ts';
+import { isBatchWork } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker.ts';
 import type { Scorer } from './choose.ts';

@@ -1,5 +1,5 @@
+import type { Job } from '../job.ts';
 import type { JobExtras } from '../rpc.ts';
-import type { Job } from '../state/job.ts';
 import type { Core, Timed } from '../state/state.ts';
 import { freeSlots, usableSlots, type Worker } from '../state/worker.ts';
 

@@ -1,5 +1,5 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import type { Job, WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import {

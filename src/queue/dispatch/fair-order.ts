@@ -1,6 +1,6 @@
 import type { FairLine, Share } from '../../admission/fair-line.ts';
+import type { Job, WaitingJob } from '../job.ts';
 import { workerAlone } from '../rpc.ts';
-import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { servesModel, type Worker } from '../state/worker.ts';
 import { olderOf } from './choose.ts';

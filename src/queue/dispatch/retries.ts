@@ -1,4 +1,4 @@
-import type { Job, WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
 import { ADAPTER, modelCost } from './adapters.ts';

@@ -6,6 +6,7 @@ import { failAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
 import { emit } from '../events/projection.ts';
+import type { Job, WaitingJob } from '../job.ts';
 import {
   baseJobFrame,
   extendedJobBytes,
@@ -15,7 +16,6 @@ import {
 } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
-import type { Job, WaitingJob } from '../state/job.ts';
 import { movedFrom } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';

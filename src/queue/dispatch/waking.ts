@@ -1,4 +1,4 @@
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
 import type { Scorer } from './choose.ts';

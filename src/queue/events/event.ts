@@ -11,8 +11,8 @@ import type {
   Usage,
 } from '../../protocol/index.ts';
 import type { Claim } from '../attempts/claim.ts';
+import type { EndedBy, Ending, Job, WaitingJob } from '../job.ts';
 import type { RefusalReason } from '../rpc.ts';
-import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**

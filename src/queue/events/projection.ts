@@ -1,4 +1,4 @@
-import type { Job } from '../state/job.ts';
+import type { Job } from '../job.ts';
 import type { Facts, JobEvent, JobStep, OtherEvent, Told } from './event.ts';
 
 /**

@@ -2,7 +2,7 @@ import { Charge, Served } from '../../admission/charge.ts';
 import type { Usage } from '../../protocol/index.ts';
 import type { JobEvent, OtherEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
-import type { Job, WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 
 /** Estimates prompt tokens from bytes of English or JSON; the engine's count later corrects the charge. */

@@ -6,8 +6,8 @@ import {
 } from '../../protocol/index.ts';
 import type { JobEvent, OtherEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
+import { isBatchWork } from '../job.ts';
 import { type RefusalReason, SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
-import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { firstTokenAt, submittedAt } from '../state/times.ts';
 import type { Sql } from '../store/ports.ts';

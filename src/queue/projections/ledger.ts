@@ -1,12 +1,12 @@
 import type { LedgerView } from '../../protocol/index.ts';
 import type { JobEvent, JobStep } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
+import type { StoredJob, WaitingJob } from '../job.ts';
 import { iso, maySee, type Viewer } from '../rpc.ts';
-import type { WaitingJob } from '../state/job.ts';
 import { Newest } from '../state/newest.ts';
 import type { Core } from '../state/state.ts';
 import { newestAttempt } from '../store/job-view.ts';
-import { findJob, type StoredJob } from '../store/jobs-table.ts';
+import { findJob } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 import { rows } from '../store/rows.ts';
 

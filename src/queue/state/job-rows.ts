@@ -1,10 +1,10 @@
 import type { Placed } from '../../admission/backlog.ts';
-import { findJob, type StoredJob } from '../store/jobs-table.ts';
+import type { Lease, StoredJob } from '../job.ts';
+import { findJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
 import { insertJob, lastSeq, type NewJobRow, newJob } from '../store/new-jobs.ts';
 import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
-import type { Lease } from './job.ts';
 
 /** The most rows kept in memory; older ones are read from the table again. */
 const MOST_ROWS = 1000;

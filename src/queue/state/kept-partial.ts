@@ -1,5 +1,5 @@
 import { bounds, type PartialAnswer } from '../../protocol/index.ts';
-import type { Job } from './job.ts';
+import type { Job } from '../job.ts';
 
 /** What a stored job's next attempt goes on from (docs/moving.md). */
 export interface KeptPartial {

@@ -1,5 +1,5 @@
 import { type AnswerPart, bounds, type PartialAnswer, type Timing } from '../../protocol/index.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
+import type { StoredJob } from '../job.ts';
 
 type Attempt = Pick<StoredJob, 'id' | 'fence_token'>;
 

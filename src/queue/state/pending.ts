@@ -1,8 +1,7 @@
 import type { Backlog, Placed } from '../../admission/backlog.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
+import type { StoredJob, WaitingJob } from '../job.ts';
 import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
-import type { WaitingJob } from './job.ts';
 
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority' | 'run_after' | 'is_held'>;
 

@@ -1,4 +1,4 @@
-import type { WaitingJob } from './job.ts';
+import type { WaitingJob } from '../job.ts';
 import type { Worker } from './worker.ts';
 
 /**

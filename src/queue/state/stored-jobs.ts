@@ -2,6 +2,7 @@ import type { Admission } from '../../admission/admission.ts';
 import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { Line } from '../../admission/held.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
+import type { Ending, JobStore, Lease, ORPHANED, Release, StoredJob, WaitingJob } from '../job.ts';
 import { due } from '../store/alarm.ts';
 import {
   deleteJobs,
@@ -12,17 +13,15 @@ import {
   readResult,
   releaseJob,
   retryJob,
-  type StoredJob,
   setProgress,
   setResultFile,
 } from '../store/jobs-table.ts';
-import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
+import { extendLease, orphanLease, postponeLease } from '../store/leases-table.ts';
 import type { NewJobRow } from '../store/new-jobs.ts';
 import { holdJob, nextHeldId, wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
-import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
 import type { KeptPartial } from './kept-partial.ts';
 import { PartialAnswers } from './partial-answers.ts';

@@ -1,6 +1,5 @@
 import type { Timing } from '../../protocol/index.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
-import type { Job, WaitingJob } from './job.ts';
+import type { Job, StoredJob, WaitingJob } from '../job.ts';
 
 /** Returns when the caller requested the job, epoch ms: the first time, however often the gateway asks again. */
 export function submittedAt(job: Job): number {

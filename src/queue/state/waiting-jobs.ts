@@ -1,7 +1,7 @@
 import type { Admission } from '../../admission/admission.ts';
 import type { Backlog } from '../../admission/backlog.ts';
+import type { Ending, JobStore, Lease, WaitingJob } from '../job.ts';
 import type { RequestAnswer } from '../rpc.ts';
-import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
 import { add } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';

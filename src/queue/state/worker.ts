@@ -6,10 +6,10 @@ import {
   type Load,
   type WorkerProfile,
 } from '../../protocol/index.ts';
+import { isBatchWork, type Job, type WaitingJob } from '../job.ts';
 import { workerAlone } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import type { Served } from '../store/session-table.ts';
-import { isBatchWork, type Job, type WaitingJob } from './job.ts';
 import { PrefixCache } from './prefix-cache.ts';
 
 /** A registered worker and the jobs it holds. A worker id has one live connection: the newest. */

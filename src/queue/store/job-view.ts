@@ -1,6 +1,7 @@
 import { type AttemptError, type Failure, parseTraceparent } from '../../protocol/index.ts';
+import type { StoredJob } from '../job.ts';
 import { iso, type ToldJob } from '../rpc.ts';
-import { readResult, type StoredJob } from './jobs-table.ts';
+import { readResult } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 
 /**

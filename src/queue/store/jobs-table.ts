@@ -1,4 +1,5 @@
 import { type Failure, type JobState, writeJson } from '../../protocol/index.ts';
+import type { StoredJob } from '../job.ts';
 import type { JobExtras } from '../rpc.ts';
 import type { Sql, SqlValue } from './ports.ts';
 import { row, rows } from './rows.ts';
@@ -8,58 +9,6 @@ import { row, rows } from './rows.ts';
  * pending-table.ts. Nothing here decides; the caller has decided. Statements that end or release an attempt name the
  * fence token in their WHERE, so that a late caller changes nothing even if its check was wrong.
  */
-
-/** A row of `jobs`; times in epoch ms. */
-export interface StoredJob {
-  readonly mode: 'stored';
-  seq: number;
-  id: string;
-  job_type: string;
-  config_id: string;
-  state: JobState;
-  priority: number;
-  /** Attempts that failed and were charged; the API's number counts more (job-view.ts `attemptsOf`). */
-  attempts: number;
-  max_attempts: number;
-  fence_token: number;
-  /**
-   * The worker that holds the job; of a pending job the last one that did, which alone may still settle or resume it.
-   */
-  worker_id: string | null;
-  attempt_errors: string;
-  error: string | null;
-  progress: number | null;
-  status_message: string | null;
-  created_at: number;
-  leased_at: number | null;
-  /** When the newest attempt reached the engine; null if its worker did not report it. */
-  started_at: number | null;
-  /** When the newest attempt's first token came; null if its worker did not report it. */
-  first_token_at: number | null;
-  settled_at: number | null;
-  /** When the job's next attempt may be made; null if it need not wait for that. */
-  run_after: number | null;
-  /** 1 if the job is pending and admission control holds it back. */
-  is_held: 0 | 1;
-  deadline_at: number | null;
-  lease_expires_at: number | null;
-  /** One of ORPHANED if the lease waits for who was gone, else 0; OVERDUE is added once the lease was found overdue. */
-  lease_orphaned: number;
-  /** The tenant that owns the job; null where no tokens are configured. */
-  tenant: string | null;
-  /** The name of the token that submitted the job; null where no tokens are configured. */
-  token_name: string | null;
-  /** 1 if a relay carries the answer too, while it is made. */
-  stream: 0 | 1;
-  /** The model that the job names; null if it names none. */
-  model: string | null;
-  /** What features keep of the job; never changed. */
-  readonly extras: JobExtras;
-  /** The file that holds the payload; null if the row holds it. */
-  payload_file: string | null;
-  /** The file that holds the result of the newest attempt, settled or not yet; null if there is none. */
-  result_file: string | null;
-}
 
 /**
  * The columns of a job, without payload and result: they can be megabytes, so they are read only where they are used.

@@ -1,4 +1,5 @@
-import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
+import { type ORPHANED, OVERDUE, type StoredJob } from '../job.ts';
+import { COLUMNS, jobs } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 
 /** Statements on the leases of stored jobs, which are columns of the table of jobs. */
@@ -54,12 +55,6 @@ export function leasedByWorker(sql: Sql, workerId: string): StoredJob[] {
 export function leasedJobs(sql: Sql): StoredJob[] {
   return jobs(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`);
 }
-
-/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
-export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
-
-/** A flag beside one of ORPHANED: the lease was found overdue. */
-export const OVERDUE = 4;
 
 /** Lets a lease expire later. @param isOverdue whether it was found overdue now, and expires at the new time */
 export function postponeLease(sql: Sql, row: StoredJob, expiresAt: number, isOverdue: boolean): void {

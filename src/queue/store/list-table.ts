@@ -1,5 +1,6 @@
+import type { StoredJob } from '../job.ts';
 import type { JobFilter } from '../rpc.ts';
-import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
+import { COLUMNS, jobs } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 

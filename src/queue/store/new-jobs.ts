@@ -1,5 +1,6 @@
 import type { JobState } from '../../protocol/index.ts';
-import { type StoredJob, writeExtras } from './jobs-table.ts';
+import { NEVER_GIVEN, type StoredJob } from '../job.ts';
+import { writeExtras } from './jobs-table.ts';
 import type { Sql, SqlValue } from './ports.ts';
 import { row } from './rows.ts';
 
@@ -71,20 +72,14 @@ export function newJob({ payload: _, ...given }: NewJobRow, seq: number): Stored
 /** Columns of a job that no worker was ever given: the defaults of the table. */
 const NEW = {
   mode: 'stored',
-  state: 'pending',
-  attempts: 0,
-  fence_token: 0,
-  worker_id: null,
-  attempt_errors: '[]',
+  ...NEVER_GIVEN,
   error: null,
   progress: null,
   status_message: null,
-  leased_at: null,
   started_at: null,
   first_token_at: null,
   settled_at: null,
   run_after: null,
-  lease_expires_at: null,
   lease_orphaned: 0,
   result_file: null,
 } as const;

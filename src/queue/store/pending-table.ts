@@ -1,4 +1,5 @@
-import { COLUMNS, jobs, readExtras, type StoredJob } from './jobs-table.ts';
+import type { StoredJob } from '../job.ts';
+import { COLUMNS, jobs, readExtras } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 

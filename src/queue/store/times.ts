@@ -1,4 +1,4 @@
-import { OVERDUE } from './leases-table.ts';
+import { OVERDUE } from '../job.ts';
 import type { Sql } from './ports.ts';
 import { row } from './rows.ts';
 

@@ -7,6 +7,7 @@ import {
   waitsFor,
   writeJson,
 } from '../../protocol/index.ts';
+import { isBatchWork, type StoredJob } from '../job.ts';
 import {
   type Contents,
   type JobFilter,
@@ -17,11 +18,10 @@ import {
   type Viewer,
   type WaitingJobFacts,
 } from '../rpc.ts';
-import { isBatchWork } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { isLeaving, mayRun } from '../state/worker.ts';
 import { attemptErrors, shortErrorOf, summaryOf, viewOf } from '../store/job-view.ts';
-import { readPayload, readResult, type StoredJob } from '../store/jobs-table.ts';
+import { readPayload, readResult } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
 
 /** Bounds the jobs that one call looks at: a filter that fits few of many must not hold up the queue. */

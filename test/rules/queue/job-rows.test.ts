@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { ORPHANED, type StoredJob } from '../../../src/queue/job.ts';
 import type { SettledJobs } from '../../../src/queue/rpc.ts';
 import { type Core, createCore } from '../../../src/queue/state/state.ts';
-import { findJob, type StoredJob } from '../../../src/queue/store/jobs-table.ts';
-import { ORPHANED } from '../../../src/queue/store/leases-table.ts';
+import { findJob } from '../../../src/queue/store/jobs-table.ts';
 import { completeSettings } from '../../../src/settings/queue-settings.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JobEvent } from '../../../src/queue/events/event.ts';
 import { emit, type Projection, Projections } from '../../../src/queue/events/projection.ts';
-import type { Job } from '../../../src/queue/state/job.ts';
+import type { Job } from '../../../src/queue/job.ts';
 
 const JOB = { id: 'j', mode: 'stored' } as Job;
 

@@ -1,8 +1,6 @@
-import type { OverLimit } from '../../admission/scope.ts';
-import type { Failure } from '../../protocol/index.ts';
-import type { EarlierAttempts, JobExtras, RequestAnswer } from '../rpc.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
-import type { ORPHANED } from '../store/leases-table.ts';
+import type { OverLimit } from '../admission/scope.ts';
+import type { Failure, JobState } from '../protocol/index.ts';
+import type { EarlierAttempts, JobExtras, RequestAnswer } from './rpc.ts';
 
 /**
  * A job. Its mode says whether it survives a restart: `stored` is a row; `waiting` is kept in memory for the caller
@@ -17,44 +15,98 @@ export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
   return priority < 0;
 }
 
+/** The fields that both kinds of jobs have, with one meaning. Times in epoch ms. */
+interface AnyJob {
+  id: string;
+  job_type: string;
+  /** The job's pool; empty if a waiting job's model is served by none that is known. */
+  config_id: string;
+  /** The model that the job names, or that a waiting job waits for; null: any. */
+  model: string | null;
+  /** The tenant that owns the job; null where no tokens are configured. */
+  tenant: string | null;
+  /** The name of the token that submitted the job; null where no tokens are configured. */
+  token_name: string | null;
+  /** What features keep of the job; never changed. */
+  readonly extras: JobExtras;
+  state: JobState;
+  priority: number;
+  /** Attempts that failed and were charged; the API's number counts more (job-view.ts `attemptsOf`). */
+  attempts: number;
+  max_attempts: number;
+  /** JSON of the error of each attempt that was charged. */
+  attempt_errors: string;
+  fence_token: number;
+  /**
+   * The worker that holds the job; of a pending job the last one that did, which alone may still settle or resume it.
+   */
+  worker_id: string | null;
+  /** When the job was submitted, or the gateway last requested it. */
+  created_at: number;
+  /** When the newest lease began. */
+  leased_at: number | null;
+  /** When the job is given up, as its worker knows. */
+  deadline_at: number | null;
+  /** When the lease ends; null of a waiting job while its worker is connected, since the connection is the lease. */
+  lease_expires_at: number | null;
+}
+
+/** The fields of a job that no worker was ever given, as they begin in both kinds. */
+export const NEVER_GIVEN = {
+  state: 'pending',
+  attempts: 0,
+  attempt_errors: '[]',
+  fence_token: 0,
+  worker_id: null,
+  leased_at: null,
+  lease_expires_at: null,
+} as const;
+
+/** A job that survives a restart: a row of `jobs`, without payload and result (jobs-table.ts). */
+export interface StoredJob extends AnyJob {
+  readonly mode: 'stored';
+  seq: number;
+  error: string | null;
+  progress: number | null;
+  status_message: string | null;
+  /** When the newest attempt reached the engine; null if its worker did not report it. */
+  started_at: number | null;
+  /** When the newest attempt's first token came; null if its worker did not report it. */
+  first_token_at: number | null;
+  settled_at: number | null;
+  /** When the job's next attempt may be made; null if it need not wait for that. */
+  run_after: number | null;
+  /** 1 if the job is pending and admission control holds it back. */
+  is_held: 0 | 1;
+  /** One of ORPHANED if the lease waits for who was gone, else 0; OVERDUE is added once the lease was found overdue. */
+  lease_orphaned: number;
+  /** 1 if a relay carries the answer too, while it is made. */
+  stream: 0 | 1;
+  /** The file that holds the payload; null if the row holds it. */
+  payload_file: string | null;
+  /** The file that holds the result of the newest attempt, settled or not yet; null if there is none. */
+  result_file: string | null;
+}
+
 /**
  * A job whose caller waits over a connection. It is only ever `pending` or `leased` (protocol/jobs.ts): a settled one
  * is removed. It has one attempt; the gateway decides whether another is made.
  */
-export interface WaitingJob {
+export interface WaitingJob extends AnyJob {
   readonly mode: 'waiting';
-  id: string;
   /** The caller's own id for the request; null if the caller gave none. */
   request_id: string | null;
-  job_type: string;
   route: string;
   /** The payload as bytes, outside V8's heap: strings would fill the heap, whose limit is the same on any machine. */
   payload: Uint8Array<ArrayBuffer>;
-  /** The model that the job waits for; null for any. */
-  model: string | null;
-  /** The pool that the job is counted for; empty if no pool is known to serve the model. */
-  config_id: string;
-  tenant: string | null;
-  token_name: string | null;
   state: 'pending' | 'leased';
-  priority: number;
   readonly attempts: 0;
   readonly max_attempts: 1;
   readonly attempt_errors: '[]';
-  fence_token: number;
-  worker_id: string | null;
-  /** When the gateway last requested the job, epoch ms. */
-  created_at: number;
   /** When the caller's request came, epoch ms: before `created_at` if the gateway asks again. */
   submitted_at: number;
-  /** When the newest lease began, epoch ms. */
-  leased_at: number | null;
-  /** When the job is given up, as its worker knows, epoch ms. */
-  deadline_at: number | null;
   /** When the queue ends the job, pending or leased, epoch ms; its worker is not told this time. */
   limit_at: number | null;
-  /** When the lease ends, epoch ms; null while the worker is connected, since the connection is the lease. */
-  lease_expires_at: number | null;
   /** When the pending job is rejected for want of a worker, epoch ms. */
   worker_by: number;
   /** When the pending job is rejected for want of a free slot, epoch ms. */
@@ -65,7 +117,6 @@ export interface WaitingJob {
   has_room: boolean;
   /** Whether the gateway requested the job before, or it was released; it is counted once. */
   is_repeat: boolean;
-  readonly extras: JobExtras;
   /** What holds the job back (admission/held.ts); null if it is admitted. */
   held: OverLimit | null;
   /** When the job was admitted, epoch ms; null while it is held back. */
@@ -87,6 +138,12 @@ export interface WaitingJob {
   /** Answers the gateway; null once it has, which is at dispatch if a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;
 }
+
+/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
+export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
+
+/** A flag beside one of ORPHANED: the lease was found overdue. */
+export const OVERDUE = 4;
 
 /** What a dispatch records of an attempt. Times in epoch ms. */
 export interface Lease {
