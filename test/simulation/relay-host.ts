@@ -155,7 +155,7 @@ export class RelayHost {
       },
       binary: (data) => {
         if (!this.#isAlive) return;
-        const message = data.slice();
+        const message = new Uint8Array(data);
         // As the host frees it.
         if (!this.#relay.onMessage(socket, message.buffer)) message.fill(0);
         this.#arm();
