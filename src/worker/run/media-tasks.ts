@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { jsonOrText, otherwise, parseValue, withMembers, writeJson } from '../../protocol/index.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import type { Attempt } from './attempt.ts';
-import { asWritten, changed, formOf, modelOf } from './request-body.ts';
+import { AUDIO_NAME, asWritten, audioName, changed, formOf, modelOf } from './request-body.ts';
 import { askEngine, askEngineJson } from './whole-answer.ts';
 
 /** The payload of a speech task; unknown fields reach the engine. */
@@ -55,7 +55,7 @@ export async function runTranscription(attempt: Attempt): Promise<Record<string,
     ? (await attempt.download(audio_url)).bytes
     : Buffer.from(audio_base64 ?? '', 'base64');
   const fields = { model: modelOf(attempt), response_format, language, prompt, temperature };
-  const form = await formOf(audio, fields);
+  const form = await formOf(audio, audio_url ? audioName(audio_url) : AUDIO_NAME, fields);
   const { bytes } = await askEngine(attempt, '/v1/audio/transcriptions', form);
   return transcriptIn(bytes.toString());
 }

@@ -72,6 +72,19 @@ export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, serv
   }
 }
 
+/** The file name of audio whose format is not known. */
+export const AUDIO_NAME = 'audio.wav';
+/** Matches the names of files in the formats that OpenAI's route takes. */
+const AUDIO_FILE = /\.(?:flac|m4a|mp3|mp4|mpeg|mpga|oga|ogg|opus|wav|webm)$/i;
+/** The formats of media types that are called otherwise. */
+const AUDIO_TYPES: Readonly<Record<string, string>> = {
+  mpeg: 'mp3',
+  'x-m4a': 'm4a',
+  wave: 'wav',
+  'x-wav': 'wav',
+};
+const AUDIO_TYPE = /^data:audio\/([\w.+-]{1,20})[;,]/i;
+
 const DATA_URL = /^data:[^,]*?(;base64)?,(.*)$/s;
 
 interface Form {
@@ -99,14 +112,20 @@ export async function audioForm(attempt: Attempt, request: EngineRequest): Promi
   if (file !== undefined) {
     throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');
   }
-  return await formOf(await audioAt(attempt, url), { ...fields, ...modelIn(attempt, fields) });
+  return await formOf(await audioAt(attempt, url), audioName(url), {
+    ...fields,
+    ...modelIn(attempt, fields),
+  });
 }
 
-/** Makes the form that the engine's audio routes take. @param fields those that are undefined or null are left out */
-export async function formOf(audio: Buffer, fields: Record<string, unknown>): Promise<Form> {
+/**
+ * Makes the form that the engine's audio routes take.
+ * @param name of the file: engines that do not look at the bytes tell the format by it
+ * @param fields those that are undefined or null are left out
+ */
+export async function formOf(audio: Buffer, name: string, fields: Record<string, unknown>): Promise<Form> {
   const form = new FormData();
-  // Engines that do not look at the bytes tell the format by the name.
-  form.set('file', new Blob([audio]), 'audio.wav');
+  form.set('file', new Blob([audio]), name);
   for (const [name, value] of Object.entries(fields)) {
     for (const one of [value].flat()) if (one != null) form.append(name, textOf(one));
   }
@@ -115,6 +134,17 @@ export async function formOf(audio: Buffer, fields: Record<string, unknown>): Pr
     body: new Uint8Array(await encoded.arrayBuffer()),
     contentType: encoded.headers.get('content-type')!,
   };
+}
+
+/** Returns the name of audio at an address, or in a data URL, where it tells the format. */
+export function audioName(url: string): string {
+  if (url.startsWith('data:')) {
+    const [, type = 'wav'] = AUDIO_TYPE.exec(url.slice(0, 64)) ?? [];
+    const name = `audio.${AUDIO_TYPES[type.toLowerCase()] ?? type}`;
+    return AUDIO_FILE.test(name) ? name : AUDIO_NAME;
+  }
+  const name = URL.parse(url)?.pathname.split('/').at(-1) ?? '';
+  return AUDIO_FILE.test(name) && name.length <= 255 ? name : AUDIO_NAME;
 }
 
 async function audioAt(attempt: Attempt, url: string): Promise<Buffer> {

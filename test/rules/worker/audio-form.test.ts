@@ -42,6 +42,18 @@ describe('audio that a request in JSON names', () => {
     expect(bench.results[0]?.result).toMatchObject({ response: { status: 200, body: { text: 'hallo' } } });
   });
 
+  test.each([
+    ['https://files.example/calls/monday.mp3?signature=x.y', 'monday.mp3'],
+    ['https://files.example/a', 'audio.wav'],
+    ['https://files.example/page.html', 'audio.wav'],
+    ['data:audio/mpeg;base64,QQ==', 'audio.mp3'],
+    ['data:audio/ogg;codecs=opus;base64,QQ==', 'audio.ogg'],
+    ['data:;base64,QQ==', 'audio.wav'],
+  ])('has a name that tells its format: %s', async (file_url, name) => {
+    const form = await formOf(await asked({ file_url, model: 'tiny' }));
+    expect((form.get('file') as File).name).toBe(name);
+  });
+
   test('is translated where that is asked for, by the engine’s own name for its model', async () => {
     const bench = await asked({ file_url: DATA, model: 'default' }, '/v1/audio/translations');
     expect(bench.engine.last.call.path).toBe('/v1/audio/translations');
