@@ -1,14 +1,5 @@
-import type { Budgets, RateLimits } from '../protocol/index.ts';
-import {
-  BUDGETS,
-  CalendarSum,
-  endOf,
-  isMoney,
-  NANO,
-  SlidingWindow,
-  unitOf,
-  type WindowSlot,
-} from './windows.ts';
+import { type Budgets, NANODOLLARS, type RateLimits } from '../protocol/index.ts';
+import { BUDGETS, CalendarSum, endOf, isMoney, SlidingWindow, unitOf, type WindowSlot } from './windows.ts';
 
 /** The limit that forbids admitting a request now. */
 export interface OverLimit {
@@ -106,7 +97,7 @@ export function amountOf(budget: keyof Budgets, { tokens, nanodollars }: Amounts
 export function usedOf({ budgets, reserved }: Scope, now: number): Record<keyof Budgets, number> {
   const used = BUDGETS.map((name) => {
     const sum = budgets[name].sum(now);
-    return [name, isMoney(name) ? sum / NANO : sum + reserved];
+    return [name, isMoney(name) ? sum / NANODOLLARS : sum + reserved];
   });
   return Object.fromEntries(used) as Record<keyof Budgets, number>;
 }
@@ -144,7 +135,7 @@ export function overBudget({ budgets, reserved }: Scope, given: Budgets, now: nu
     const budget = given[limit];
     if (budget === undefined) continue;
     const used = budgets[limit].sum(now);
-    const most = isMoney(limit) ? budget * NANO : budget;
+    const most = isMoney(limit) ? budget * NANODOLLARS : budget;
     if (used >= most) return { limit, most: budget, opens_at: endOf(unitOf(limit), now) };
     if (!isMoney(limit) && used + reserved >= most) return { limit, most: budget, opens_at: null };
   }

@@ -103,15 +103,10 @@ export function isBudget(limit: string): limit is keyof Budgets {
   return BUDGETS.some((name) => name === limit);
 }
 
-/**
- * Says whether a budget is in money, which is counted in billionths of a US dollar, since sums of whole numbers are
- * exact.
- */
+/** Says whether a budget is in money. */
 export function isMoney(budget: keyof Budgets): boolean {
   return budget.startsWith('dollars');
 }
-
-export const NANO = 1e9;
 
 export function unitOf(budget: keyof Budgets): CalendarUnit {
   return budget.endsWith('_day') ? 'day' : 'month';

@@ -1,16 +1,15 @@
+import { NANODOLLARS } from '../protocol/index.ts';
 import { USAGE_AMOUNTS, type UsageAmounts, type UsageSum } from '../queue/rpc.ts';
 import type { SpentOnDay } from '../scheduler/rpc.ts';
 
 /** Usage costs the time that it held slots of workers whose price is known. */
-
-const NANO = 1e9;
 
 /**
  * Returns a sum in the API's form: the cost in US dollars of the part whose price is known; null where no part's is.
  */
 export function withCost<Sum extends UsageAmounts>({ nanodollars, ...sum }: Sum) {
   const { slot_ms, unpriced_slot_ms } = sum as UsageAmounts;
-  return { ...sum, dollars: slot_ms > unpriced_slot_ms ? nanodollars / NANO : null };
+  return { ...sum, dollars: slot_ms > unpriced_slot_ms ? nanodollars / NANODOLLARS : null };
 }
 
 /** Returns the total of several sums. */
@@ -29,7 +28,10 @@ const keyOf = (start: number, configId: string) => `${start} ${configId}`;
  */
 export function idleOf(spent: readonly SpentOnDay[], used: readonly UsageSum[]): SpentOnDay[] {
   const dollars = new Map(
-    used.map(({ start, config_id, nanodollars }) => [keyOf(start, config_id ?? ''), nanodollars / NANO]),
+    used.map(({ start, config_id, nanodollars }) => [
+      keyOf(start, config_id ?? ''),
+      nanodollars / NANODOLLARS,
+    ]),
   );
   return spent
     .map((one) => ({ ...one, dollars: one.dollars - (dollars.get(keyOf(one.day, one.config_id)) ?? 0) }))

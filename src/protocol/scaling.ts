@@ -3,6 +3,9 @@ import type * as schemas from './scaling-schemas.ts';
 
 /** The types of what the view of a fleet shows of machines that the scheduler launches (scaling-schemas.ts). */
 
+/** Billionths in one US dollar: what is spent is summed up in them, since sums of whole numbers are exact. */
+export const NANODOLLARS = 1e9;
+
 export type LaunchState = Launch['state'];
 
 export type FailureCause = NonNullable<Launch['cause']>;

@@ -21,13 +21,8 @@ const HOUR_MINUTES = 60;
  */
 const HOLDS_INTERVALS = 1.5;
 
-/** The newest minutes of one worker, which its sparkline shows. */
-interface Minutes {
-  /** The number of the last minute. */
-  last: number;
-  /** The sum and the count of values by the number of the minute. */
-  sums: Map<number, [sum: number, count: number]>;
-}
+/** The sums and counts of values in the newest minutes of one worker, which its sparkline shows, by the minute's number. */
+type Minutes = Map<number, [sum: number, count: number]>;
 
 /** Records what workers measured, by their heartbeats. */
 export class WorkerHistory {
@@ -59,7 +54,7 @@ export class WorkerHistory {
    * ms.
    */
   tokens(workerId: string, now: number): { values: (number | null)[]; until: number } {
-    const { sums } = this.#minutesOf(workerId, now);
+    const sums = this.#minutesOf(workerId, now);
     const last = Math.floor(now / MINUTE_MS);
     const values = Array.from({ length: HOUR_MINUTES }, (_, index) => {
       const [sum, count] = sums.get(last - HOUR_MINUTES + 1 + index) ?? [0, 0];
@@ -74,7 +69,7 @@ export class WorkerHistory {
   }
 
   #addMinutes(workerId: string, from: number, at: number, value: number): void {
-    const { sums } = this.#minutesOf(workerId, at);
+    const sums = this.#minutesOf(workerId, at);
     for (let minute = Math.floor(from / MINUTE_MS); minute <= at / MINUTE_MS; minute++) {
       const [sum, count] = sums.get(minute) ?? [0, 0];
       sums.set(minute, [sum + value, count + 1]);
@@ -86,11 +81,11 @@ export class WorkerHistory {
   #minutesOf(workerId: string, now: number): Minutes {
     const known = this.#minutes.get(workerId);
     if (known) return known;
-    const minutes: Minutes = { last: 0, sums: new Map() };
+    const minutes: Minutes = new Map();
     for (const chunk of this.#history.since(workerSubject(workerId), now - HOUR_MINUTES * MINUTE_MS)) {
       const column = rolledUp(chunk).columns.readings.tokens_per_second ?? [];
       for (const [index, value] of column.entries()) {
-        if (value !== null) minutes.sums.set(chunk.start / MINUTE_MS + index, [value, 1]);
+        if (value !== null) minutes.set(chunk.start / MINUTE_MS + index, [value, 1]);
       }
     }
     this.#minutes.set(workerId, minutes);

@@ -2,6 +2,7 @@ import {
   DURATION_BOUNDS,
   FIRST_TOKEN_BOUNDS,
   type FleetView,
+  NANODOLLARS,
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
@@ -129,7 +130,7 @@ function counters(pools: readonly PoolMetrics[]): Family[] {
     count('cost_dollars_total', 'What slots cost whose price is known, in US dollars.', ({ cost }) =>
       cost
         .filter(({ slot_ms, unpriced_slot_ms }) => slot_ms > unpriced_slot_ms)
-        .map(({ tenant, nanodollars }) => ({ labels: { tenant }, value: nanodollars / 1e9 })),
+        .map(({ tenant, nanodollars }) => ({ labels: { tenant }, value: nanodollars / NANODOLLARS })),
     ),
     count(
       'prefix_hit_predicted_tokens_total',

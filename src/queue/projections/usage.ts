@@ -1,4 +1,4 @@
-import { lineOfJob, type Usage } from '../../protocol/index.ts';
+import { lineOfJob, NANODOLLARS, type Usage } from '../../protocol/index.ts';
 import { accountIn } from '../attempts/account.ts';
 import type { JobEvent, OtherEvent, Settlement } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
@@ -268,14 +268,13 @@ function tokensOf(usage: Usage | undefined): number {
 }
 
 const HOUR_MS = 3_600_000;
-const NANO = 1e9;
 
 function slotAmounts(ms: number, of: Priced | null): Partial<UsageAmounts> {
   const slot_ms = Math.max(0, Math.round(ms));
   if (!of || of.price_per_hour === null || of.capacity === 0) return { slot_ms, unpriced_slot_ms: slot_ms };
   return {
     slot_ms,
-    nanodollars: Math.round((of.price_per_hour * NANO * slot_ms) / of.capacity / HOUR_MS),
+    nanodollars: Math.round((of.price_per_hour * NANODOLLARS * slot_ms) / of.capacity / HOUR_MS),
   };
 }
 
