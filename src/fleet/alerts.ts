@@ -3,8 +3,7 @@ import type { Alarm, Sql } from '../durable/ports.ts';
 import { doubling } from '../process/backoff.ts';
 import type { Acknowledgement, Attention, FleetView } from '../protocol/index.ts';
 import type { RefusedWorker } from './rpc.ts';
-import type { Incidents, Refusal, UnknownModel } from './view/facts.ts';
-import type { Problem } from './view/problem.ts';
+import type { Problem } from './view/scaling-attention.ts';
 import { span } from './view/words.ts';
 
 /** The end of a problem is posted for this long, ms; after that, a receiver that does not answer never learns of it. */
@@ -234,6 +233,28 @@ export class AlertPoster {
 function isStill({ attention, workers, scaling }: FleetView): boolean {
   const isOver = ({ state }: FleetView['workers'][number]) => state === 'stopped' || state === 'lost';
   return attention.length === 0 && scaling === null && workers.every(isOver);
+}
+
+/** Problems that the gateway saw and no object stores. */
+export interface Incidents {
+  /** The newest attempt of a worker to connect that was refused. */
+  refusal: Refusal | null;
+  /** Models that callers asked for and no worker serves, newest last. */
+  unknown_models: readonly UnknownModel[];
+}
+
+interface Refusal {
+  at: number;
+  /** A clause: "its token is not known here". */
+  why: string;
+  advice: string;
+}
+
+interface UnknownModel {
+  at: number;
+  model: string;
+  /** The known models, as an error lists them; empty: none. */
+  models: string;
 }
 
 /** The most unknown models remembered at a time that callers asked for. */

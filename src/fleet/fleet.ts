@@ -37,7 +37,7 @@ import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
 import { SignIns, Tokens } from './tokens.ts';
 
-import { type Objectives, USUAL_OBJECTIVES } from './view/objectives.ts';
+import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-row.ts';
 

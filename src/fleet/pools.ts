@@ -4,7 +4,7 @@ import type { PoolCounts } from '../scheduler/rule-types.ts';
 import { HISTOGRAM_NAMES } from './history/chunk.ts';
 import { type Levels, NOTHING, type PoolHistory, type Told } from './history/pool-history.ts';
 import type { Machine, PoolShare, QueueShare } from './rpc.ts';
-import type { PoolFacts } from './view/facts.ts';
+import type { PoolFacts } from './view/pool-row.ts';
 import { stateOf } from './view/worker-row.ts';
 
 /** The number of newest starts whose median is the expected duration of a start. */

@@ -10,11 +10,13 @@ import type {
   WorkerRow,
 } from '../protocol/index.ts';
 import { isOver } from '../scheduler/machines.ts';
+import type { Incidents } from './alerts.ts';
 import type { Machine, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
-import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
-import { poolRow } from './view/pool-row.ts';
-import type { Problem } from './view/problem.ts';
+import { type PoolFacts, poolRow } from './view/pool-row.ts';
+import type { Scaling } from './view/pool-start.ts';
+
+import type { Problem } from './view/scaling-attention.ts';
 import { recovering, type Steady, steadied, summaryOf } from './view/summary.ts';
 
 import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';

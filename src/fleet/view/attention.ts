@@ -5,16 +5,16 @@ import {
   type WorkerRow,
   workerName,
 } from '../../protocol/index.ts';
-import type { Incidents } from './facts.ts';
-import { nearestLaunch } from './launch-words.ts';
-import { missedIn } from './objective-words.ts';
-import { isPutOff, waitingIn, waitsLong } from './pool-row.ts';
-import { heldBack } from './pool-start.ts';
-import { type Finding, type Problem, withId } from './problem.ts';
-import { type ScalingShown, scalingItems } from './scaling-attention.ts';
+import type { Incidents } from '../alerts.ts';
+import { isPutOff, missedIn, waitingIn, waitsLong } from './pool-row.ts';
+
+import { heldBack, nearestLaunch } from './pool-start.ts';
+
+import { type Finding, type Problem, type ScalingShown, scalingItems, withId } from './scaling-attention.ts';
+
 import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
-import { lastHeard, startTimes } from './worker-words.ts';
+import { lastHeard, startTimes } from './worker-row.ts';
 
 /** A start is slow when it takes this many times the usual, and at least SLOW_START_MS longer. */
 const SLOW_START = 1.5;

@@ -1,12 +1,18 @@
-import type { LaunchRow, PoolScaling } from '../../protocol/index.ts';
+import type { LaunchRow, PoolScaling, ScalingSummary } from '../../protocol/index.ts';
 import type { PoolSpec } from '../../scheduler/spec.ts';
 import type { PoolStart, SessionShare } from '../rpc.ts';
-import type { Scaling } from './facts.ts';
-import { nearestLaunch, startOf } from './launch-words.ts';
+
+import { percent, span } from './words.ts';
 
 /** If `stopped`, a caller shall ask again after this many s where nothing says when that ends. */
 const ASK_AGAIN_SECONDS = 60;
 const LONGEST_SECONDS = 3600;
+
+/** What the scheduler reports of itself, and of its pools by their ids. */
+export interface Scaling {
+  summary: ScalingSummary;
+  pools: ReadonlyMap<string, PoolScaling>;
+}
 
 export interface StartFacts {
   launches: readonly LaunchRow[];
@@ -76,4 +82,34 @@ export function heldBack(scaling: PoolScaling | null | undefined): string | null
 function secondsUntil(at: number | null, now: number): number {
   if (at === null) return ASK_AGAIN_SECONDS;
   return Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil((at - now) / 1000)));
+}
+
+/**
+ * The states of a launch on its way, the nearest to ready first; `ready` is last: what is connected is known better.
+ */
+const ON_THE_WAY: LaunchRow['state'][] = ['registered', 'accepted', 'requested', 'intended', 'ready'];
+
+/** Returns the launch that will be ready first, or null if none is on its way. */
+export function nearestLaunch(launches: readonly LaunchRow[]): LaunchRow | null {
+  const [first] = launches
+    .filter(({ state }) => ON_THE_WAY.includes(state))
+    .sort((a, b) => rankOf(a) - rankOf(b));
+  return first ?? null;
+}
+
+function rankOf({ state, loading }: LaunchRow): number {
+  return ON_THE_WAY.indexOf(state) - (loading?.progress ?? 0) / 2;
+}
+
+/** Says how far a start is: "loading 62 %, usually 3 min". Callers read it too: it says nothing of the provider. */
+export function startOf(launch: LaunchRow): string {
+  const { ready_expected_at, intended_at } = launch;
+  const usually = ready_expected_at === null ? '' : `, usually ${span(ready_expected_at - intended_at)}`;
+  return stepOf(launch) + usually;
+}
+
+function stepOf({ state, loading }: LaunchRow): string {
+  if (loading) return loading.progress === null ? 'loading' : `loading ${percent(loading.progress)}`;
+  if (state === 'intended' || state === 'requested') return 'waiting for a machine';
+  return state === 'ready' ? 'connecting' : 'its container starts';
 }

@@ -8,12 +8,12 @@ import {
   type WorkerRow,
   withFullStop,
 } from '../../protocol/index.ts';
-import { missedNow } from './objective-words.ts';
-import { isPutOff, waitingIn, waitsLong } from './pool-row.ts';
+import { isPutOff, missedNow, waitingIn, waitsLong } from './pool-row.ts';
+
 import { heldBack } from './pool-start.ts';
 import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
-import { atWork, isReady } from './worker-words.ts';
+import { atWork, isReady } from './worker-row.ts';
 
 /** The scheduler, which decides every five seconds, has decided on work that has waited for this long, ms. */
 const DECIDED_WITHIN_MS = 15_000;

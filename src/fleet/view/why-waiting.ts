@@ -12,10 +12,10 @@ import {
   workerName,
 } from '../../protocol/index.ts';
 import type { PoolAsking } from '../rpc.ts';
-import { nearestLaunch, startOf } from './launch-words.ts';
-import { heldBack } from './pool-start.ts';
+import { heldBack, nearestLaunch, startOf } from './pool-start.ts';
+
 import { counted, percent, perSecond } from './words.ts';
-import { atWork, doing, isReady, startTimes } from './worker-words.ts';
+import { atWork, doing, isReady, startTimes } from './worker-row.ts';
 
 /** A launcher that was silent for longer than this carries nothing out, ms. */
 const SILENT_MS = 60_000;

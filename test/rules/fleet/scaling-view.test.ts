@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { attentionIn } from '../../../src/fleet/view/attention.ts';
-import { USUAL_OBJECTIVES } from '../../../src/fleet/view/objectives.ts';
-import { poolRow } from '../../../src/fleet/view/pool-row.ts';
+import { poolRow, USUAL_OBJECTIVES } from '../../../src/fleet/view/pool-row.ts';
+
 import { summaryOf } from '../../../src/fleet/view/summary.ts';
 import type { LaunchRow, PoolScaling, ScalingSummary, WorkerRow } from '../../../src/protocol/index.ts';
 import { pool } from '../../support/queue-share.ts';
