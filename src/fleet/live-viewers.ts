@@ -32,7 +32,7 @@ export interface Watching {
   /** When the viewer's last message came, pings aside, epoch ms. */
   heardAt: number;
   /**
-   * The sign-in whose cookie opened the socket (sign-ins.ts), and when it was last found valid, epoch ms; left out: a
+   * The sign-in whose cookie opened the socket (tokens.ts), and when it was last found valid, epoch ms; left out: a
    * token opened the socket.
    */
   signIn?: { id: string; goodAt: number };

@@ -40,7 +40,7 @@ export const FLEET_TABLES: readonly string[] = [
    )`,
   `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
   `CREATE INDEX telemetry_at ON telemetry (at, size)`,
-  // Requests that have ended, numbered as the queue reported them; protocol/request-record.ts has the columns. is_notable: the
+  // Requests that have ended, numbered as the queue reported them: the fields of a RequestRecord. is_notable: the
   // request failed or was slow.
   `CREATE TABLE requests (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
