@@ -114,7 +114,7 @@ class Swap {
   }
 
   async listen(path: string): Promise<Server> {
-    const server = createServer((socket) => this.#hear(socket));
+    const server = createServer((socket) => this.#receive(socket));
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve));
     return server;
   }
@@ -155,7 +155,7 @@ class Swap {
     });
   }
 
-  #hear(socket: Socket): void {
+  #receive(socket: Socket): void {
     let name: string | null = null;
     socket.on('error', () => {});
     createInterface({ input: socket }).on('line', (line) => {

@@ -20,12 +20,12 @@ export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?:
 }
 
 /** The causes that are not printed: the command's own progress shows them, or they are over in a moment. */
-const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
+const NOT_PRINTED: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
 
 /** Prints what something waits for, once each time that it waits for something else. */
 export class WaitingLine {
   readonly #say: (text: string) => void;
-  #told: string | null = null;
+  #printed: string | null = null;
 
   constructor(say: (text: string) => void) {
     this.#say = say;
@@ -36,9 +36,9 @@ export class WaitingLine {
    * @returns whether it waits for something that is printed
    */
   show(waiting: Waiting | null | undefined): boolean {
-    const shape = waiting && !UNTOLD.has(waiting.code) ? shapeOf(waiting) : null;
-    if (waiting && shape !== null && shape !== this.#told) this.#say(waitingLine(waiting));
-    this.#told = shape;
+    const shape = waiting && !NOT_PRINTED.has(waiting.code) ? shapeOf(waiting) : null;
+    if (waiting && shape !== null && shape !== this.#printed) this.#say(waitingLine(waiting));
+    this.#printed = shape;
     return shape !== null;
   }
 }

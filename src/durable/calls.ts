@@ -46,12 +46,14 @@ export function callsOf(prototype: object): string[] {
   const own = Object.getOwnPropertyDescriptors(prototype);
   return Object.keys(own).filter(
     (name) =>
-      typeof own[name]!.value === 'function' && name !== 'constructor' && !Object.hasOwn(TOLD_BY_HOST, name),
+      typeof own[name]!.value === 'function' &&
+      name !== 'constructor' &&
+      !Object.hasOwn(CALLED_BY_HOST, name),
   );
 }
 
 /** The members of `HostedObject`, which no stub has. */
-const TOLD_BY_HOST: Record<keyof HostedObject, true> = {
+const CALLED_BY_HOST: Record<keyof HostedObject, true> = {
   pings: true,
   alarm: true,
   mayOpen: true,

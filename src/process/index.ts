@@ -3,6 +3,5 @@ export * from './environment.ts';
 export * from './exit-codes.ts';
 export * from './log.ts';
 export * from './run-main.ts';
-export * from './run-main.ts';
 export * from './shipping.ts';
 export * from './signals.ts';

@@ -154,7 +154,7 @@ export interface LogShipperPorts {
   intervalMs: number;
   /** Posts a batch. Rejects if it was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;
-  /** The outage that is told after each batch whether it arrived. */
+  /** The outage that is noted after each batch, by whether it arrived. */
   outage: Outage;
 }
 

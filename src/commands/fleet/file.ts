@@ -9,7 +9,7 @@ import { impossible } from './cost.ts';
 import { environmentRemarks, type Remark, remarksOf, secretRemarks } from './remarks.ts';
 
 /** At most this many faults or warnings are shown; the message counts all faults. */
-const MOST_TOLD = 50;
+const MOST_SHOWN = 50;
 
 /** A fault or warning about one place of the file. Lines and columns count from 1. */
 interface Finding {
@@ -50,9 +50,9 @@ export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promi
   const name = basename(path);
   if (spec === null) {
     const count = faults.length === 1 ? 'one fault' : `${faults.length} faults`;
-    throw new UserError(`${path} has ${count}:\n${linesOf(name, faults.slice(0, MOST_TOLD)).join('\n')}`);
+    throw new UserError(`${path} has ${count}:\n${linesOf(name, faults.slice(0, MOST_SHOWN)).join('\n')}`);
   }
-  return { spec, document, warnings: linesOf(name, warnings.slice(0, MOST_TOLD)) };
+  return { spec, document, warnings: linesOf(name, warnings.slice(0, MOST_SHOWN)) };
 }
 
 /** Returns the spec of a text, with its faults and warnings. */
@@ -82,8 +82,8 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   const environment = environmentRemarks(document);
   const unnamed = protoIn(document);
   if (unnamed !== null) issues.push({ path: unnamed, of: 'key', text: 'is no name of anything' });
-  const isTold = (fault: Remark) => issues.some(({ path }) => pathText(path) === pathText(fault.path));
-  const faults = placed([...issues, ...environment.faults.filter((fault) => !isTold(fault))]);
+  const isReported = (fault: Remark) => issues.some(({ path }) => pathText(path) === pathText(fault.path));
+  const faults = placed([...issues, ...environment.faults.filter((fault) => !isReported(fault))]);
   const warnings = placed([
     ...environment.warnings,
     ...secretRemarks(document, env),

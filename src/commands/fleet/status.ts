@@ -95,8 +95,10 @@ function limit(budget: number | null): string {
 
 function troubles({ scaling, pools }: Pick<FleetView, 'scaling' | 'pools'>, now: number): string[] {
   const { budget_reached, providers, launchers } = scaling!;
-  const heard = launchers.filter(({ seen_at }) => now - seen_at < SILENT_MS);
-  const unserved = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
+  const connected = launchers.filter(({ seen_at }) => now - seen_at < SILENT_MS);
+  const unserved = providers.filter(
+    ({ driver }) => !connected.some(({ drivers }) => drivers.includes(driver)),
+  );
   return [
     ...(budget_reached === null ? [] : [`▲ ${sentence(budget_reached)}`]),
     ...pools.flatMap(({ config_id, scaling: own }) => troubleOf(config_id, own)),

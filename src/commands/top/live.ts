@@ -112,7 +112,7 @@ export function readFleet(target: QueueTarget): Promise<FleetView> {
 
 /** Watches the fleet until the feed is stopped. */
 export function watchFleet(target: QueueTarget, watched: Watched): FleetFeed {
-  let told = '';
+  let reported = '';
   const feed = new FleetFeed({
     open: () => openLive(target),
     read: () => readFleet(target),
@@ -122,8 +122,8 @@ export function watchFleet(target: QueueTarget, watched: Watched): FleetFeed {
     onConfirmed: () => {},
     onState: (state, _retryAtMs, error) => {
       const text = inWords(state, error);
-      if (text !== told) watched.onState(text);
-      told = text;
+      if (text !== reported) watched.onState(text);
+      reported = text;
     },
   });
   feed.start();

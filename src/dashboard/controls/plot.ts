@@ -32,8 +32,8 @@ export interface PlotOptions {
   timeZone: string | undefined;
 }
 
-/** The chart with the third parameter of `setCursor`, which uPlot's types lack: whether synced charts are told. */
-interface ToldCursor {
+/** The chart with the third parameter of `setCursor`, which uPlot's types lack: whether synced charts follow. */
+interface SyncedCursor {
   setCursor(at: { left: number; top: number }, firesHook: boolean, tellsOthers: boolean): void;
 }
 
@@ -71,7 +71,7 @@ export function plot(root: HTMLElement, options: PlotOptions) {
     moveTo: (index: number | null) => {
       const at = index === null ? undefined : newest.at[index];
       const left = at === undefined ? -10 : chart.valToPos(at / 1000, 'x');
-      (chart as ToldCursor).setCursor({ left, top: at === undefined ? -10 : 0 }, true, true);
+      (chart as SyncedCursor).setCursor({ left, top: at === undefined ? -10 : 0 }, true, true);
     },
     destroy: () => {
       sizes.disconnect();

@@ -123,8 +123,8 @@ function says(worker: WorkerRow, text: string): boolean {
   const { worker_id, config_id, models, gpus, error } = worker;
   const wanted = text.trim().toLowerCase();
   const names = gpus.map(({ name }) => name);
-  const told = [worker_id, config_id, ...models, ...names, engineWords(worker), error?.message];
-  return told.some((one) => one?.toLowerCase().includes(wanted)) || wanted === '';
+  const words = [worker_id, config_id, ...models, ...names, engineWords(worker), error?.message];
+  return words.some((one) => one?.toLowerCase().includes(wanted)) || wanted === '';
 }
 
 function PoolFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string | null }) {

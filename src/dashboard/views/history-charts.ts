@@ -16,7 +16,7 @@ interface CourseChart {
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
 
 /** Rates and counts of the current step are shown once it has lasted this many ms. */
-const TOLD_AFTER_MS = 30_000;
+const SHOWN_AFTER_MS = 30_000;
 
 /**
  * Returns the charts of the fleet, a pool or a model; those for which it has no series are left out.
@@ -25,9 +25,9 @@ const TOLD_AFTER_MS = 30_000;
 export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): CourseChart[] {
   const of = (name: string) => series[name] ?? at.map(() => null);
   const passed = Math.min(step_ms, now - (at.at(-1) ?? now));
-  const isTold = passed === step_ms || passed >= TOLD_AFTER_MS;
+  const isShown = passed === step_ms || passed >= SHOWN_AFTER_MS;
   /** Leaves out the count of a step that has just begun, which would look like a fall. */
-  const counted = (key: string) => (isTold ? of(key) : [...of(key).slice(0, -1), null]);
+  const counted = (key: string) => (isShown ? of(key) : [...of(key).slice(0, -1), null]);
   const has = (name: string) => series[name] !== undefined;
   const line = (name: string, key: string) => ({ name, values: of(key) });
   const aSecond = (name: string, key: string) => ({

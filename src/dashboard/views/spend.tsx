@@ -285,8 +285,8 @@ function Launchers({ launchers }: { launchers: ScalingLauncher[] }) {
   if (launchers.length === 0) {
     return (
       <p class="warn">
-        <Mark shape="triangle" label="Warning:" /> No launcher has been heard of: what the scheduler decides
-        is not carried out.
+        <Mark shape="triangle" label="Warning:" /> No launcher is connected: what the scheduler decides is not
+        carried out.
       </p>
     );
   }
@@ -299,7 +299,7 @@ function Launchers({ launchers }: { launchers: ScalingLauncher[] }) {
           <span class="id" title={host ?? undefined}>
             {launcher_id}
           </span>{' '}
-          ({drivers.join(', ')}), heard <Age at={seen_at} /> ago
+          ({drivers.join(', ')}), seen <Age at={seen_at} /> ago
         </span>
       ))}
     </p>

@@ -77,7 +77,7 @@ function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker
         <pre>{error.message}</pre>
         {error.advice && <p>{error.advice}</p>}
         <p class="dim">
-          Told <Age at={error.at} /> ago.
+          Reported <Age at={error.at} /> ago.
         </p>
       </section>
     );
@@ -253,7 +253,7 @@ function ForgetWorker({ worker: { worker_id, state, connected_at } }: { worker: 
       <button type="button" class="danger" onClick={forget} disabled={isActing}>
         Forget this worker
       </button>
-      <span class="dim">It goes from lists, verdict and attention until it is heard of again.</span>
+      <span class="dim">It goes from lists, verdict and attention until it reports again.</span>
       <Problem text={problem} />
     </div>
   );

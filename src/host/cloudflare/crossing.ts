@@ -15,21 +15,21 @@ import {
  */
 
 /** The request header of the arguments. Each crossing sets it, so that no caller can. */
-const TOLD = 'x-told';
+const ARGUMENTS = 'x-arguments';
 
 /** The arguments of a worker's upgrade, and of a viewer's. */
-type Told = WorkerDial | OpenedWith;
+type UpgradeArguments = WorkerDial | OpenedWith;
 
 /** Makes the request that passes a WebSocket's upgrade on to an object. */
-export function upgradeTelling(upgrade: Request, told: Told | null): Request {
+export function upgradeWith(upgrade: Request, given: UpgradeArguments | null): Request {
   const headers = new Headers(upgrade.headers);
-  headers.set(TOLD, asciiJson(told));
+  headers.set(ARGUMENTS, asciiJson(given));
   return new Request(upgrade, { headers });
 }
 
 /** Returns the arguments of an upgrade. */
-export function toldByUpgrade<T extends Told>(upgrade: Request): T {
-  return toldIn(upgrade);
+export function argumentsOfUpgrade<T extends UpgradeArguments>(upgrade: Request): T {
+  return argumentsIn(upgrade);
 }
 
 export function isUpgrade({ headers }: Request): boolean {
@@ -48,16 +48,16 @@ interface WantedAnswer {
 /** Makes the request for an answer to a relay. A caller leaves by dropping the call or the body of its response. */
 export function answerRequest(wanted: WantedAnswer, signal?: AbortSignal): Request {
   // A redirect by the engine is its answer; following it would lead into the relay. The host is a placeholder.
-  const init = { redirect: 'manual', headers: { [TOLD]: asciiJson(wanted) } } as const;
+  const init = { redirect: 'manual', headers: { [ARGUMENTS]: asciiJson(wanted) } } as const;
   return new Request('https://relay/', signal ? { ...init, signal } : init);
 }
 
 export function wantedAnswer(request: Request): WantedAnswer {
-  return toldIn(request);
+  return argumentsIn(request);
 }
 
-function toldIn<T>({ headers }: Request): T {
-  return JSON.parse(headers.get(TOLD)!) as T;
+function argumentsIn<T>({ headers }: Request): T {
+  return JSON.parse(headers.get(ARGUMENTS)!) as T;
 }
 
 /**

@@ -15,7 +15,7 @@ import type { WorkerDial } from '../../queue/rpc.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import { RelayHost } from '../../relay/object/host.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
-import { isUpgrade, readRequest, toldByUpgrade, wantedAnswer } from './crossing.ts';
+import { argumentsOfUpgrade, isUpgrade, readRequest, wantedAnswer } from './crossing.ts';
 import {
   type Bindings,
   environmentOf,
@@ -68,7 +68,7 @@ export class FleetObject extends shellOf({
   make: (host: ConstructorParameters<typeof HostedFleet>[0], env: FleetEnv) =>
     new HostedFleet(host, env, objectsOf(env), postOf(env)),
   namespace: ({ FLEET }) => FLEET,
-  opened: toldByUpgrade<OpenedWith>,
+  opened: argumentsOfUpgrade<OpenedWith>,
 }) {}
 
 type QueueEnv = ObjectBindings & QueueObjectSettings & PrivateNetwork;
@@ -78,7 +78,7 @@ const QueueShell = shellOf({
   make: (host: ObjectHost<KeptOfWorker>, env: QueueEnv) =>
     HostedQueue.create(host, { settings: env, objects: objectsOf(env), post: postOf(env) }),
   namespace: ({ QUEUE }) => QUEUE,
-  opened: toldByUpgrade<WorkerDial>,
+  opened: argumentsOfUpgrade<WorkerDial>,
 });
 
 /** The Durable Object of a queue. */

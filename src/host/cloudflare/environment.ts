@@ -9,7 +9,7 @@ import type {
 import { type Post, quietly } from '../../durable/host.ts';
 import type { GatewayEnv, ServerSocket } from '../../gateway/env.ts';
 import { relayName } from '../../relay/calls.ts';
-import { answerRequest, askForWorker, upgradeTelling } from './crossing.ts';
+import { answerRequest, askForWorker, upgradeWith } from './crossing.ts';
 
 /** The bindings that the runtime hands to the gateway and to each object: settings, secrets and namespaces. */
 export type Bindings = ObjectBindings & Omit<GatewayEnv, 'objects' | 'acceptUpgrade'>;
@@ -38,11 +38,11 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
     queue: (queueId) =>
       stubWith<QueueStub, 'request' | 'connect'>(QUEUE.getByName(queueId), (queue) => ({
         request: (job) => askForWorker(queue, job),
-        connect: (dial, upgrade) => queue.fetch(upgradeTelling(upgrade, dial)),
+        connect: (dial, upgrade) => queue.fetch(upgradeWith(upgrade, dial)),
       })),
     fleet: (queueId) =>
       stubWith<FleetStub, 'watch'>(FLEET.getByName(queueId), (fleet) => ({
-        watch: (opened, upgrade) => fleet.fetch(upgradeTelling(upgrade, opened)),
+        watch: (opened, upgrade) => fleet.fetch(upgradeWith(upgrade, opened)),
       })),
     batches: (queueId) => BATCHES.getByName(queueId) as unknown as BatchesStub,
     files: (queueId) =>
@@ -53,7 +53,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
       stubWith<RelayStub, 'connect' | 'open' | 'openReplay'>(
         RELAY.getByName(relayName(queueId, workerId)),
         (relay) => ({
-          connect: (upgrade) => relay.fetch(upgradeTelling(upgrade, null)),
+          connect: (upgrade) => relay.fetch(upgradeWith(upgrade, null)),
           open: (stream, more, asked) => relay.fetch(answerRequest({ stream, more, asked, isReplay: false })),
           openReplay: (stream, more, signal) =>
             relay.fetch(answerRequest({ stream, more, asked: null, isReplay: true }, signal)),

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import {
   answerRequest,
+  argumentsOfUpgrade,
   isUpgrade,
-  toldByUpgrade,
-  upgradeTelling,
+  upgradeWith,
   wantedAnswer,
 } from '../../../src/host/cloudflare/crossing.ts';
 import type { WorkerDial } from '../../../src/queue/rpc.ts';
@@ -15,12 +15,12 @@ const DIAL: WorkerDial = {
 };
 
 describe('what crosses to an object by fetch', () => {
-  it('is told with an upgrade by the gateway, whatever the caller says', () => {
-    const headers = { upgrade: 'websocket', 'x-told': '{"token":null}', 'sec-websocket-key': 'k' };
-    const upgrade = upgradeTelling(new Request('https://queue.example/ws', { headers }), DIAL);
+  it('goes with an upgrade from the gateway, whatever the caller says', () => {
+    const headers = { upgrade: 'websocket', 'x-arguments': '{"token":null}', 'sec-websocket-key': 'k' };
+    const upgrade = upgradeWith(new Request('https://queue.example/ws', { headers }), DIAL);
     expect(isUpgrade(upgrade)).toBe(true);
     expect(upgrade.headers.get('sec-websocket-key')).toBe('k');
-    expect(toldByUpgrade<WorkerDial>(upgrade)).toEqual(DIAL);
+    expect(argumentsOfUpgrade<WorkerDial>(upgrade)).toEqual(DIAL);
   });
 
   it('names the answer that is wanted of a relay', () => {

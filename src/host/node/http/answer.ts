@@ -24,7 +24,7 @@ export async function writeAnswer(
     } else {
       await writeBody(response, reader, incoming, outgoing);
     }
-    await hearOut(incoming);
+    await readRest(incoming);
     outgoing.end();
   } catch {
     breakOff(outgoing);
@@ -106,7 +106,7 @@ const LINGER_MS = { most: 10_000, idle: 2000 };
  * Reads and discards what a caller still sends after its answer: closing the connection earlier would lose the answer,
  * which the caller has not read. Resolves when the caller has sent all, has left, or goes on for too long.
  */
-function hearOut(incoming: IncomingMessage): Promise<void> {
+function readRest(incoming: IncomingMessage): Promise<void> {
   return new Promise((done) => {
     if (incoming.complete || incoming.destroyed) return done();
     const over = () => {

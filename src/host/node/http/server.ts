@@ -28,7 +28,7 @@ type Background = (work: Promise<unknown>) => void;
 
 export interface Direct {
   takes(incoming: IncomingMessage): boolean;
-  /** Answers the request. Never rejects. @param hangUp is told when the caller leaves */
+  /** Answers the request. Never rejects. @param hangUp fires when the caller leaves */
   answer(
     incoming: IncomingMessage,
     outgoing: ServerResponse,

@@ -89,7 +89,7 @@ export function lacksUpgrade(): Response {
 export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   let open: WebSocket | null = null;
   let waiting: ((socket: WebSocket) => void)[] = [];
-  let heard: Parameters<ServerSocket['listen']>[0] | null = null;
+  let receiver: Parameters<ServerSocket['listen']>[0] | null = null;
   const whenOpen = (effect: (socket: WebSocket) => void) => {
     if (open) effect(open);
     else waiting.push(effect);
@@ -97,9 +97,9 @@ export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   const take = (socket: WebSocket) => {
     open = socket;
     socket.on('message', (data: Buffer, isBinary: boolean) => {
-      heard?.message(isBinary ? new Uint8Array(data).buffer : data.toString());
+      receiver?.message(isBinary ? new Uint8Array(data).buffer : data.toString());
     });
-    socket.on('close', () => heard?.closed());
+    socket.on('close', () => receiver?.closed());
     // `ws` emits `close` after an error.
     socket.on('error', () => {});
     for (const effect of waiting) effect(socket);
@@ -107,12 +107,12 @@ export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   };
   const socket: ServerSocket = {
     listen: (given) => {
-      heard = given;
+      receiver = given;
     },
     send: (text) => whenOpen((socket) => socket.readyState === socket.OPEN && socket.send(text)),
     close: (code, reason) => whenOpen((socket) => socket.close(code, shortened(reason))),
   };
-  return { socket, response: new UpgradeResponse(take, () => heard?.closed()) };
+  return { socket, response: new UpgradeResponse(take, () => receiver?.closed()) };
 }
 
 /** Shortens a reason to the 123 bytes that a close frame holds. */

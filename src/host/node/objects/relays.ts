@@ -36,7 +36,7 @@ export class Relays {
   /** @param caller the object that asks; null: the gateway */
   stub(queueId: string, workerId: string, caller: Caller | null): RelayStub {
     const relay = () => this.#relay(queueId, workerId);
-    const tell = async (told: () => void) => (caller === null ? told() : leaving(caller, async () => told()));
+    const tell = async (call: () => void) => (caller === null ? call() : leaving(caller, async () => call()));
     return {
       breakStream: (stream, reason) => tell(() => relay().breakStream(stream, reason)),
       closeSockets: () => tell(() => relay().closeSocket()),

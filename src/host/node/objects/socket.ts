@@ -42,7 +42,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     this.#stream = (socket as unknown as { _socket: Duplex })._socket;
     this.#ports = ports;
     this.#watch = new PeerWatch(this.#stream, (why) => this.#giveUp(why));
-    socket.on('message', (data: Buffer, isBinary: boolean) => this.#heard(data, isBinary));
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     socket.on('close', (code) => {
       this.#watch.end();
       this.#isClosed = true;
@@ -108,7 +108,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     this.#watch.sent();
   }
 
-  #heard(data: Buffer, isBinary: boolean): void {
+  #receive(data: Buffer, isBinary: boolean): void {
     const { pings, now, message } = this.#ports;
     if (isBinary) return message(data as Buffer<ArrayBuffer>);
     const text = data.toString();

@@ -76,11 +76,11 @@ function ask(
 export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     caller.leave(() => {
-      const heard = ask().then(
+      const answered = ask().then(
         (answer) => caller.hears(() => resolve(answer)),
         (error: unknown) => caller.hears(() => reject(error)),
       );
-      caller.during(heard);
+      caller.during(answered);
     });
   });
 }

@@ -109,11 +109,11 @@ export class ObjectDatabase {
       await promisify(fdatasync)(opened.#log);
       return opened;
     } catch (error) {
-      const told = withCodeOfFile(error, path);
-      if (isSyncError(error)) ports.fatal(syncFailure(path, told));
+      const shown = withCodeOfFile(error, path);
+      if (isSyncError(error)) ports.fatal(syncFailure(path, shown));
       if (opened) closeSync(opened.#log);
       database?.close();
-      throw told;
+      throw shown;
     }
   }
 
@@ -315,11 +315,11 @@ export class ObjectDatabase {
   /** Ends the object whose open transaction has failed, and reports it. */
   #lose(error: unknown): void {
     if (!this.#isOpen) return;
-    const told = withCode(error, this.#path);
-    if (isSyncError(error)) return this.#endProcess(told);
-    this.undo(told);
+    const shown = withCode(error, this.#path);
+    if (isSyncError(error)) return this.#endProcess(shown);
+    this.undo(shown);
     // The report waits for the object's current work, which gets the error of its statement first.
-    queueMicrotask(() => this.#ports.lost(told));
+    queueMicrotask(() => this.#ports.lost(shown));
   }
 
   #copyNow(): boolean {
@@ -332,10 +332,10 @@ export class ObjectDatabase {
   }
 
   #copyFailed(error: Pick<SqliteError, 'message' | 'errcode'>): void {
-    const told = withCode(Object.assign(new Error(error.message), { errcode: error.errcode }), this.#path);
-    if (isSyncError(error)) return this.#endProcess(told);
+    const shown = withCode(Object.assign(new Error(error.message), { errcode: error.errcode }), this.#path);
+    if (isSyncError(error)) return this.#endProcess(shown);
     this.#ports.log('warn', 'a database keeps the disk it does not need, or its log, for now', {
-      error: told.message,
+      error: shown.message,
     });
   }
 
