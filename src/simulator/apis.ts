@@ -1,11 +1,106 @@
-import { type ApiError, permissionDenied } from './errors.ts';
+import { type ApiError, type BodyIssue, invalidBody, permissionDenied } from './errors.ts';
 import { messageShapes, readMessages } from './messages.ts';
 import { type GenerationRequest, readBatch, readChat, readCompletion } from './requests.ts';
 import { type KeptResponses, readResponses, responseShapes } from './responses.ts';
-import { chatShapes, completionShapes, type Shapes } from './shapes.ts';
-import { readTokens, tokenShapes } from './tokens.ts';
+import type { Finish } from './scheduler.ts';
+import {
+  chatShapes,
+  chunkUsage,
+  completionShapes,
+  DONE,
+  errorEvent,
+  type Shapes,
+  type TokenIds,
+  wholeUsage,
+} from './shapes.ts';
 
 type Body = Record<string, unknown>;
+
+/**
+ * Reads the body of `/inference/v1/generate`, whose prompt and answer are token ids.
+ * @throws ApiError as vLLM answers it
+ */
+function readTokens(body: Body, servedNames: readonly string[]): GenerationRequest {
+  const { token_ids, sampling_params, model, stream, stream_options, request_id } = body;
+  const missing = ['token_ids', 'sampling_params'].filter((name) => body[name] === undefined);
+  const issues: BodyIssue[] = missing.map((path) => ({
+    type: 'missing',
+    path,
+    message: 'Field required',
+    input: body,
+  }));
+  if (issues.length > 0) throw invalidBody(issues);
+  const sampling = Object(sampling_params) as Body;
+  const asked = { ...sampling, model, stream, stream_options, request_id, prompt: token_ids };
+  const maxTokens = typeof sampling.max_tokens === 'number' ? sampling.max_tokens : null;
+  return { ...readCompletion(asked, servedNames), maxTokens, returnTokenIds: true };
+}
+
+/**
+ * Makes the answers' shapes, field by field as vLLM 0.32.0 has them.
+ * @param tellsPrompt whether to add the prompt's ids
+ */
+export function tokenShapes(tellsPrompt: boolean): Shapes {
+  const promptIn = (ids: readonly number[] | null | undefined) => (tellsPrompt && ids ? ids : null);
+  return {
+    idPrefix: 'generate-tokens-',
+    done: DONE,
+    error: errorEvent,
+    opening: () => null,
+    text: ({ id: request_id }, index) => {
+      let made = 0;
+      return (_, finish, __, usage, token_ids = null, prompt = null) => {
+        made += token_ids?.length ?? 0;
+        const prompt_token_ids = promptIn(prompt);
+        const event = {
+          request_id,
+          usage: usage && chunkUsage(usage),
+          ...(prompt_token_ids && { prompt_token_ids }),
+          output_mode: 'tokens',
+          choices: [choice(index, finish, token_ids, made)],
+        };
+        return `data: ${JSON.stringify(event)}\n\n`;
+      };
+    },
+    usage: ({ id: request_id }, { prompt, completion }) => {
+      const usage = {
+        prompt_tokens: prompt,
+        total_tokens: prompt + completion,
+        completion_tokens: completion,
+      };
+      return `data: ${JSON.stringify({ request_id, usage, output_mode: 'tokens', choices: [] })}\n\n`;
+    },
+    whole: ({ id: request_id, model, created }, choices, usage) => ({
+      request_id,
+      model,
+      created,
+      usage: wholeUsage(usage),
+      prompt_logprobs: null,
+      prompt_token_id_logprobs: null,
+      prompt_token_ids: promptIn(choices[0]?.prompt),
+      mm_placeholders: null,
+      metrics: null,
+      kv_transfer_params: null,
+      ec_transfer_params: null,
+      output_mode: 'tokens',
+      choices: choices.map(({ finish, ids = null }, index) => choice(index, finish, ids, ids?.length ?? 0)),
+    }),
+  };
+}
+
+/** @param made the number of the answer's tokens so far */
+function choice(index: number, finish: Finish | null, token_ids: TokenIds, made: number): object {
+  return {
+    index,
+    finish_reason: finish?.reason ?? null,
+    stop_reason: finish?.stopReason ?? null,
+    token_ids,
+    routed_experts: null,
+    sampling_mask: null,
+    weight_versions: finish && [{ version: 'default', start: 0, end: made }],
+    logprobs: null,
+  };
+}
 
 /** An API for generation, which reads its bodies and writes its answers. */
 interface Api {

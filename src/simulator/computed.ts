@@ -1,11 +1,15 @@
-/** This file makes answers without generation, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ApiError, badRequest, invalidBody } from './errors.ts';
+import { readForm, readJson, sendJson } from './http.ts';
+import { readMessages } from './messages.ts';
 import { readChat } from './requests.ts';
 import { countTokens, seedFrom } from './text.ts';
 
+/** This file makes answers without generation, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
+
 type Body = Record<string, unknown>;
 
-export interface Model {
+interface Model {
   names: readonly string[];
   maxModelLen: number;
 }
@@ -13,7 +17,7 @@ export interface Model {
 const EMBEDDING_SIZE = 8;
 
 /** The functions that make the bodies of answers, by route. Each throws ApiError. */
-export const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
+const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
   '/tokenize': (body, model) => {
     const text = 'messages' in body ? readChat(body, model.names).prompts[0]!.text : textOf(body, 'prompt');
     const tokens = tokensOf(text);
@@ -106,14 +110,14 @@ for (const path of ['/tokenize', '/detokenize', '/pooling', '/classify', '/score
 COMPUTED['/v2/rerank'] = COMPUTED['/rerank']!;
 
 /** Returns made-up speech: all 256 bytes, and the text. */
-export function speech(body: Body): { type: string; bytes: Buffer } {
+function speech(body: Body): { type: string; bytes: Buffer } {
   const format = body.response_format ?? 'wav';
   const noise = Buffer.from(Array.from({ length: 1024 }, (_, at) => at % 256));
   return { type: `audio/${format}`, bytes: Buffer.concat([noise, Buffer.from(textOf(body, 'input'))]) };
 }
 
 /** Returns the text that is heard in a file. */
-export function transcript(form: FormData, bytes: number, model: Model): { type: string; body: string } {
+function transcript(form: FormData, bytes: number, model: Model): { type: string; body: string } {
   const asked = form.get('model');
   if (typeof asked === 'string' && !model.names.includes(asked)) {
     throw new ApiError(404, 'NotFoundError', `The model \`${asked}\` does not exist.`, 'model');
@@ -184,4 +188,40 @@ function listOf(body: Body, name: string): string[] {
 
 function missing(path: string, input: unknown): ApiError {
   return invalidBody([{ type: 'missing', path, message: 'Field required', input }]);
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** Routes that answer at once, without the scheduler. */
+export function computedRoutes(model: Model): Record<string, { POST: Handler }> {
+  const computed = Object.entries(COMPUTED).map(([path, answer]) => {
+    const POST: Handler = async (request, response) =>
+      sendJson(response, 200, answer(await readJson(request), model));
+    return [path, { POST }] as const;
+  });
+  return {
+    ...Object.fromEntries(computed),
+    '/v1/messages/count_tokens': {
+      POST: async (request, response) => {
+        const { prompts } = readMessages(await readJson(request), model.names);
+        sendJson(response, 200, { input_tokens: prompts[0]!.ids.length });
+      },
+    },
+    '/v1/audio/speech': {
+      POST: async (request, response) => {
+        const { type, bytes } = speech(await readJson(request));
+        response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
+      },
+    },
+    '/v1/audio/transcriptions': { POST: heard(model) },
+    '/v1/audio/translations': { POST: heard(model) },
+  };
+}
+
+function heard(model: Model): Handler {
+  return async (request, response) => {
+    const { form, bytes } = await readForm(request);
+    const { type, body } = transcript(form, bytes, model);
+    response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+  };
 }

@@ -1,20 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { LoadedAdapters } from './adapters.ts';
-import { failedAnswer, sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
 import type { ApiOf } from './apis.ts';
-import { readJson } from './bodies.ts';
+import { LoadedAdapters, Sleep, systemClock } from './controls.ts';
 import { engineBusy, engineDead, internalError } from './errors.ts';
-import { KvTransfer } from './kv-transfer.ts';
+import { failedAnswer, readJson, sendJson, streamedAnswer, wholeAnswer } from './http.ts';
+import { KvTransfer, PrefixCache } from './kv-cache.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
-import { systemClock } from './pace.ts';
-import { PrefixCache } from './prefix-cache.ts';
 import { fitToModel } from './requests.ts';
 import { begunResponse, KeptResponses } from './responses.ts';
 import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './scheduler.ts';
-import { Sleep } from './sleep.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
 /** The engine behind the HTTP server: its models, its running requests, and whether it lives. */

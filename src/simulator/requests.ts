@@ -1,6 +1,5 @@
 import { badRequest, notFound } from './errors.ts';
-import { type Body, FieldParser } from './fields.ts';
-import { chatIds, givenIds, type Prompt, readPrompts } from './prompts.ts';
+import { type Body, chatIds, FieldParser, givenIds, type Prompt, readPrompts } from './fields.ts';
 import { seedFrom } from './text.ts';
 
 /** A request for text, read from the body of a chat or a text completion. */

@@ -1,18 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { sendJson } from './answers.ts';
 import { generatingApis } from './apis.ts';
-import { readJson } from './bodies.ts';
-import { computedRoutes } from './computed-routes.ts';
-import { type Dialect, dialectOf } from './dialect.ts';
+import { computedRoutes } from './computed.ts';
+import { setPace } from './controls.ts';
+import { type Dialect, dialectOf, type LogSink } from './dialect.ts';
 import { SimulatedEngine } from './engine.ts';
 import { ApiError, internalError } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
-import type { LogSink } from './log.ts';
+import { readJson, sendJson } from './http.ts';
 import { messagesError } from './messages.ts';
 import type { SimulatorOptions } from './options.ts';
-import { setPace } from './pace.ts';
 import { modelList } from './shapes.ts';
 import { deathLines } from './startup-log.ts';
 

@@ -1,4 +1,4 @@
-import { logLine } from './log.ts';
+import { logLine } from './dialect.ts';
 import type { SimulatorOptions } from './options.ts';
 import { KV_CACHE_TOKENS } from './scheduler.ts';
 

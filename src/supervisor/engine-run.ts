@@ -1,11 +1,132 @@
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { levelOf } from '../engine/kinds/log-phases.ts';
 import type { ProcessGroup } from '../process/child.ts';
-import { systemClock } from '../process/clock.ts';
+import { type Clock, systemClock } from '../process/clock.ts';
 import type { Logger } from '../process/index.ts';
-import { DecisiveLine } from './decisive-line.ts';
-import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers } from './processes.ts';
+
+/** The number of lines kept: enough for a traceback of several processes, whose first lines name the cause. */
+const KEPT_LINES = 200;
+/** A line without an end is cut at this many characters instead of growing without bound. */
+const MAX_LINE = 65_536;
+
+/** Splits one stream of output into lines. Only the last state of a progress bar redrawn with `\r` is kept. */
+export class LineSplitter {
+  #rest = '';
+
+  /** Returns the complete lines, and the state of an unfinished progress bar if this chunk redrew one. */
+  push(chunk: string): { lines: string[]; progress: string | null } {
+    const parts = (this.#rest + chunk).split('\n');
+    this.#rest = parts.pop()!.slice(-MAX_LINE);
+    const lines = parts.map(lastDrawn).filter((line) => line !== '');
+    const isRedrawn = this.#rest.includes('\r');
+    const progress = isRedrawn ? lastDrawn(this.#rest) : null;
+    if (isRedrawn) this.#rest = this.#rest.slice(this.#rest.lastIndexOf('\r'));
+    return { lines, progress: progress || null };
+  }
+
+  /** Returns the unfinished line at the end of the stream, if any. */
+  end(): string[] {
+    const last = lastDrawn(this.#rest);
+    this.#rest = '';
+    return last === '' ? [] : [last];
+  }
+}
+
+/** The last lines of the engine's output, and the start-up phase that they show. */
+export class EngineLog {
+  #lines: string[] = [];
+  #phase: LogPhase | null = null;
+  readonly #engine: EngineDescription;
+
+  constructor(engine: EngineDescription) {
+    this.#engine = engine;
+  }
+
+  get lastLines(): readonly string[] {
+    return this.#lines;
+  }
+
+  /** Keeps a complete line. */
+  keep(line: string): void {
+    this.#lines.push(line);
+    if (this.#lines.length > KEPT_LINES) this.#lines.shift();
+  }
+
+  /** Returns the phase that a line or a progress bar shows, if it differs from the last one returned. */
+  newPhase(line: string): LogPhase | null {
+    const phase = this.#engine.phaseOf(line);
+    if (!phase || (phase.phase === this.#phase?.phase && phase.detail === this.#phase.detail)) return null;
+    this.#phase = phase;
+    return phase;
+  }
+}
+
+function lastDrawn(line: string): string {
+  const drawn = line.split('\r').filter((part) => part.trim() !== '');
+  return (drawn.at(-1) ?? '').trimEnd();
+}
+
+/** An engine that has said why it cannot start, and then says nothing more for this long, hangs, ms. */
+const QUIET_MS = 5000;
+/** An engine that has said why it cannot start has this long to end by itself, however much it still says, ms. */
+const AT_MOST_MS = 30_000;
+
+export interface DecisiveLinePorts {
+  engine: Pick<EngineDescription, 'decisiveFailure'>;
+  clock: Clock;
+  /** Called when the engine neither ended nor went on, and should be killed. */
+  onHang(failure: EngineFailure): void;
+}
+
+/**
+ * Watches a starting engine for a line which says that it will not start on this machine: a driver too old, no GPU,
+ * memory that does not suffice. Most engines exit after it; one that hangs instead is killed early, not at the limit of
+ * its start. An engine may write such a line about something that it can do without, so a further step of the start
+ * withdraws the line.
+ */
+export class DecisiveLine {
+  readonly #ports: DecisiveLinePorts;
+  #failure: EngineFailure | null = null;
+  #quiet: unknown = null;
+  #limit: unknown = null;
+  #isOver = false;
+
+  constructor(ports: DecisiveLinePorts) {
+    this.#ports = ports;
+  }
+
+  see(line: string): void {
+    if (this.#isOver) return;
+    const { engine, clock } = this.#ports;
+    if (this.#failure === null) {
+      this.#failure = engine.decisiveFailure(line);
+      if (this.#failure === null) return;
+      this.#limit = clock.setTimeout(() => this.#hangs(), AT_MOST_MS);
+    }
+    clock.clearTimeout(this.#quiet);
+    this.#quiet = clock.setTimeout(() => this.#hangs(), QUIET_MS);
+  }
+
+  /** Withdraws the line, as the start went a step further. */
+  goesOn(): void {
+    this.#failure = null;
+    this.#ports.clock.clearTimeout(this.#quiet);
+    this.#ports.clock.clearTimeout(this.#limit);
+  }
+
+  /** Stops to watch an engine that ended, became healthy, or is being ended. */
+  stop(): void {
+    this.#isOver = true;
+    this.goesOn();
+  }
+
+  #hangs(): void {
+    const failure = this.#failure;
+    this.stop();
+    if (failure) this.#ports.onHang(failure);
+  }
+}
 
 /** Progress is reported once in this time, ms: a progress bar is redrawn many times a second. */
 const PROGRESS_EVERY_MS = 1000;

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { LedgerView, RequestRecord } from '../../src/protocol/index.ts';
-import { chatIds } from '../../src/simulator/prompts.ts';
+import { chatIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { readEvents } from '../engine/contract/calls.ts';
 import { until } from '../support/poll.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { JobView, LedgerView } from '../../src/protocol/index.ts';
-import { chatIds, textIds } from '../../src/simulator/prompts.ts';
+import { chatIds, textIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { until } from '../support/poll.ts';
 import {

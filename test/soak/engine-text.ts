@@ -1,4 +1,4 @@
-import { chatIds, textIds } from '../../src/simulator/prompts.ts';
+import { chatIds, textIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 
 /**

@@ -8,9 +8,9 @@ import {
 import { movePlan } from '../../../src/moving/plan.ts';
 import { Stitcher } from '../../../src/moving/stitch.ts';
 import { type MovePlan, type Stage, unpack } from '../../../src/protocol/index.ts';
+import { tokenShapes } from '../../../src/simulator/apis.ts';
 import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
 import { tokenSource } from '../../../src/simulator/text.ts';
-import { tokenShapes } from '../../../src/simulator/tokens.ts';
 import { Events } from '../../../src/worker/answers/events.ts';
 import { idsAsked, TokenIds } from '../../../src/worker/answers/token-ids.ts';
 

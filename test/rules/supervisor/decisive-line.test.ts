@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { describeEngine } from '../../../src/engine/kinds/index.ts';
 import type { FailureKind } from '../../../src/engine/kinds/report.ts';
-import { DecisiveLine } from '../../../src/supervisor/decisive-line.ts';
+import { DecisiveLine } from '../../../src/supervisor/engine-run.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const OUT_OF_MEMORY = 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.';

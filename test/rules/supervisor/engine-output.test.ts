@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describeEngine } from '../../../src/engine/kinds/index.ts';
-import { EngineLog, LineSplitter } from '../../../src/supervisor/engine-output.ts';
+import { EngineLog, LineSplitter } from '../../../src/supervisor/engine-run.ts';
 
 describe("the engine's output", () => {
   it('is split into lines wherever the chunks break', () => {
