@@ -12,6 +12,9 @@ import { schemaWords } from './schema-words.ts';
 const SHORT_CHARACTERS = 64 * 1024;
 const encoder = new TextEncoder();
 
+/** The part of a schema that parsing uses; a faster check of the same may stand in its place. */
+type Checked<T> = Pick<z.ZodType<T>, 'safeParse'>;
+
 /** The result of parsing a text that should be a frame or a body. */
 export type Parsed<T> =
   | { ok: true; value: T }
@@ -19,7 +22,7 @@ export type Parsed<T> =
   | { ok: false; message: string; unknownType?: string };
 
 /** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
-export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
+export function parseJson<T>(schema: Checked<T>, text: string): Parsed<T> {
   const read = readJson(text);
   return read.ok ? parseValue(schema, read.value) : read;
 }
@@ -28,7 +31,7 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
  * Parses the frames of one message (`messagesOf`), each as `parseJson` does.
  * @param kept a member of frames that keeps its JSON (kept-json.ts)
  */
-export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string): Parsed<T>[] {
+export function parseFrames<T>(schema: Checked<T>, text: string, kept?: string): Parsed<T>[] {
   const read = readJson(text);
   if (!read.ok) return [read];
   const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
@@ -80,7 +83,7 @@ function readJson(text: string): Parsed<unknown> {
 }
 
 /** Checks a parsed value against a schema; the message names the first thing that is wrong and where. */
-export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
+export function parseValue<T>(schema: Checked<T>, data: unknown): Parsed<T> {
   const parsed = schema.safeParse(data, { error: schemaWords });
   if (parsed.success) return { ok: true, value: parsed.data };
   const issue = parsed.error.issues[0];
