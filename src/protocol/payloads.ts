@@ -66,6 +66,7 @@ const PREFIX_BYTES = 5;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+const short = new Uint8Array(12 * 1024);
 
 /**
  * Packs an `engine_request` as bytes, its body as it came from the caller: a zero byte, the length of the JSON (u32,
@@ -74,10 +75,14 @@ const decoder = new TextDecoder();
  * @param head JSON text of an object
  */
 export function pack(head: string, body: Uint8Array): Uint8Array<ArrayBuffer> {
-  const json = encoder.encode(head);
+  // A short head is written where every head is first, so that only the packed bytes are new memory.
+  const json =
+    3 * head.length <= short.byteLength
+      ? short.subarray(0, encoder.encodeInto(head, short).written)
+      : encoder.encode(head);
   const packed = new Uint8Array(PREFIX_BYTES + json.byteLength + body.byteLength);
   packed[0] = MARK;
-  new DataView(packed.buffer).setUint32(1, json.byteLength);
+  for (let at = 1; at < PREFIX_BYTES; at++) packed[at] = json.byteLength >>> (8 * (4 - at));
   packed.set(json, PREFIX_BYTES);
   packed.set(body, PREFIX_BYTES + json.byteLength);
   return packed;

@@ -34,14 +34,14 @@ export function isRequestHeader(name: string): boolean {
  * out.
  */
 export function requestHeaders(headers: Iterable<[string, string]>): Record<string, string> {
-  const passed = [...headers].filter(
-    ([name, value]) => isRequestHeader(name) && value.length <= mostCharacters(name) && VALUE.test(value),
-  );
-  return Object.fromEntries(passed.map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-function mostCharacters(name: string): number {
-  return name.toLowerCase() === 'tracestate' ? MOST_TRACESTATE_CHARACTERS : MOST_CHARACTERS;
+  const passed: Record<string, string> = {};
+  for (const [given, value] of headers) {
+    const name = given.toLowerCase();
+    if (!REQUEST_HEADERS.has(name)) continue;
+    const most = name === 'tracestate' ? MOST_TRACESTATE_CHARACTERS : MOST_CHARACTERS;
+    if (value.length <= most && VALUE.test(value)) passed[name] = value;
+  }
+  return passed;
 }
 
 /** Matches visible ASCII, which a header, a log line and an engine take as it is. */

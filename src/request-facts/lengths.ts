@@ -68,6 +68,7 @@ const MOST_ANSWERS = 16_384;
 /** The largest estimate: a higher number would mean nothing. */
 const MOST_TOKENS = 1_000_000_000_000;
 
+const decoder = new TextDecoder();
 const [QUOTE, BACKSLASH, ZERO, NINE] = [0x22, 0x5c, 0x30, 0x39];
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
@@ -143,14 +144,24 @@ export function lengthsOf(path: string, bytes: number, given: LengthFields): Len
     ...reads.answers.map((name) => Math.min(numberIn(fields[name]) ?? 1, MOST_ANSWERS)),
   );
   const prompts = reads.prompts.reduce((sum, name) => sum + promptsIn(name, given[name]), 0);
-  const bounds = reads.bounds.map((name) => numberIn(fields[name])).filter((bound) => bound !== undefined);
-  const most = bounds.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...bounds);
   return {
     input,
     prompts: Math.max(1, prompts),
     answers: answers * Math.max(1, prompts),
-    most: Number.isFinite(most) ? most : null,
+    most: boundIn(fields, reads),
   };
+}
+
+/** Returns what `lengthsOf` returns as `most`. @throws RequestFault where a part of the JSON cannot be read */
+export function boundOf(path: string, given: LengthFields): number | null {
+  const form = formOf(path, given);
+  return form === null ? null : boundIn(form === 'tokens' ? samplingIn(given) : given, READS[form]);
+}
+
+function boundIn(fields: LengthFields, { bounds }: Reads): number | null {
+  let most = 0;
+  for (const name of bounds) most = Math.max(most, numberIn(fields[name]) ?? 0);
+  return most === 0 || most === Number.POSITIVE_INFINITY ? null : most;
 }
 
 function withoutAnswers(bytes: number, given: LengthFields): Lengths {
@@ -221,7 +232,7 @@ function elementsOf(array: Uint8Array) {
  */
 function numberIn(json: Uint8Array | undefined): number | undefined {
   if (json === undefined) return undefined;
-  const text = json.byteLength > NUMBER_BYTES ? '' : new TextDecoder().decode(json);
+  const text = json.byteLength > NUMBER_BYTES ? '' : decoder.decode(json);
   if (text === 'null') return undefined;
   const number = text === 'true' ? 1 : Number(text.replace(/^"\s*|\s*"$/g, '').replaceAll('_', '') || 'none');
   return number >= 1 ? Math.ceil(number) : Number.POSITIVE_INFINITY;

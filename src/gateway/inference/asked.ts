@@ -2,7 +2,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import { dialectOf, engineRoute } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
-import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
+import { boundOf, lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
 import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
 import { type Caller, viewerOf } from '../auth/authorize.ts';
 import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
@@ -124,12 +124,9 @@ export async function readRequest(
 /**
  * Returns the bounds of an answer that moves, read from its request: what its worker reports of them does not count.
  */
-function termsOf(
-  pathname: string,
-  { fields, jsonBytes, priority }: BodyFacts,
-): InferenceRequest['call']['terms'] {
-  const { most } = asHttp(() => lengthsOf(pathname, jsonBytes, fields));
-  return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };
+function termsOf(pathname: string, { fields, priority }: BodyFacts): InferenceRequest['call']['terms'] {
+  const max_tokens = asHttp(() => boundOf(pathname, fields));
+  return { max_tokens, priority: typeof priority === 'number' ? priority : null };
 }
 
 async function anyModel(env: Env, queueId: string): Promise<string | null> {
