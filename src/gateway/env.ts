@@ -15,6 +15,8 @@ export interface Env extends QueueSettingBindings {
 
 /** The environment of the gateway's routes. */
 export interface GatewayEnv extends Env {
+  /** Whether one request may wait for a promise that another one resolves. On Cloudflare none may. */
+  wakesRequests?: boolean;
   /** Opens the gateway's end of a WebSocket that a caller requests. */
   acceptUpgrade(upgrade: Request): { socket: ServerSocket; response: Response };
 }

@@ -1,4 +1,5 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
+import type { GatewayEnv } from '../env.ts';
 import { HttpError } from '../errors.ts';
 
 /**
@@ -200,34 +201,61 @@ export function tooSlow(): HttpError {
 /** The bytes of submissions that are worked on at a time; a longer submission has a turn for itself. */
 const MOST_BYTES = 256 * 1024;
 /**
- * A submission that waits looks whether it may begin after `first` ms, then after twice as long each time, up to
+ * A submission that polls looks whether it may begin after `first` ms, then after twice as long each time, up to
  * `most`.
  */
 const POLL_MS = { first: 2, most: 64 };
 
 let bytesAtWork = 0;
+/** The submissions that wait to be woken, in the order in which they came. */
+const waiting: { bytes: number; begin: () => void }[] = [];
 
 /**
  * Waits for a submission's turn. Programs submit far more at a time than people ask for, and one thread works on all of
  * it: only so much of it is read, checked and on its way to the queue at a time, and everybody else is served between two
- * submissions. It polls: on Cloudflare no request can wait for a promise that another one resolves.
+ * submissions. Where the host cannot have one request wake another, it polls.
  * @param bytes of the submission
  * @returns a function that ends the turn, also when the submitter has left; it may be called twice
  */
-export async function takeTurn(bytes: number): Promise<() => void> {
-  for (
-    let most = POLL_MS.first;
-    bytesAtWork > 0 && bytesAtWork + bytes > MOST_BYTES;
-    most = Math.min(2 * most, POLL_MS.most)
-  ) {
+export async function takeTurn(
+  bytes: number,
+  { wakesRequests = false }: Pick<GatewayEnv, 'wakesRequests'>,
+): Promise<() => void> {
+  if (wakesRequests) await roomByTurn(bytes);
+  else await polledRoom(bytes);
+  let isOver = false;
+  return () => {
+    if (isOver) return;
+    isOver = true;
+    bytesAtWork -= bytes;
+    wakeWaiting();
+  };
+}
+
+function hasRoom(bytes: number): boolean {
+  return bytesAtWork === 0 || bytesAtWork + bytes <= MOST_BYTES;
+}
+
+function roomByTurn(bytes: number): Promise<void> | void {
+  if (waiting.length > 0 || !hasRoom(bytes))
+    return new Promise<void>((begin) => waiting.push({ bytes, begin }));
+  bytesAtWork += bytes;
+}
+
+/** Wakes those that have room by now. Each begins in a task of its own, so that others are served before it. */
+function wakeWaiting(): void {
+  while (waiting.length > 0 && hasRoom(waiting[0]!.bytes)) {
+    const { bytes, begin } = waiting.shift()!;
+    bytesAtWork += bytes;
+    setTimeout(begin, 0);
+  }
+}
+
+async function polledRoom(bytes: number): Promise<void> {
+  for (let most = POLL_MS.first; !hasRoom(bytes); most = Math.min(2 * most, POLL_MS.most)) {
     // The times are spread at random: otherwise all would look at the same moments, and only the first would find room.
     const ms = most * (0.5 + Math.random() / 2);
     await new Promise((done) => setTimeout(done, ms));
   }
   bytesAtWork += bytes;
-  let isOver = false;
-  return () => {
-    if (!isOver) bytesAtWork -= bytes;
-    isOver = true;
-  };
 }

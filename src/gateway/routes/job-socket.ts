@@ -67,7 +67,7 @@ function serve(context: GatewayContext): Response {
       return auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
     },
     hold: (bytes) => holdBytes(env, bytes),
-    takeTurn,
+    takeTurn: (bytes) => takeTurn(bytes, env),
     send: (text) => server.send(text),
     close: (code, reason) => server.close(code, reason),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),

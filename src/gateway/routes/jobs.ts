@@ -89,7 +89,7 @@ export function jobRoutes(app: Gateway): void {
       // The runtime runs nothing below for a request that it drops, as in `readBody`.
       request.signal.addEventListener('abort', () => endTurn());
       const turn = async (size: number) => {
-        endTurn = await takeTurn(size);
+        endTurn = await takeTurn(size, context.env);
         return endTurn;
       };
       try {

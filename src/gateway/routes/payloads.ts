@@ -72,7 +72,7 @@ export function payloadRoutes(app: Gateway): void {
       // The runtime runs nothing below for a request that it drops, as in `readBody`.
       context.req.raw.signal.addEventListener('abort', () => endTurn());
       try {
-        endTurn = await takeTurn(bytes.byteLength);
+        endTurn = await takeTurn(bytes.byteLength, context.env);
         rejectNoObject(bytes);
         await storeJobFile(context.env, queueId, file, withoutMark(bytes));
       } finally {

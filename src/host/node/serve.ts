@@ -107,7 +107,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const app = createApp(await readPage());
   const post = await postOf(bindings);
   const objects = createNodeObjects({ dataDir, settings, post, log, fatal: failed.resolve });
-  const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade };
+  const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
   const server = await createServer({
     host,
     port,
