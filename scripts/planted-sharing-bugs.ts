@@ -39,7 +39,7 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: 'this.#running.delete(id);',
   },
   {
-    name: 'sharing: stored jobs are let in whatever their limits',
+    name: 'sharing: stored jobs are admitted whatever their limits',
     file: 'src/queue/state/stored-jobs.ts',
     line: "if (this.#admission.admit(job).kind === 'admitted') return true;",
     becomes: 'this.#admission.admit(job);\n    return true;',
@@ -71,7 +71,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: requests that workers go on with hold nothing',
     file: 'src/queue/commands/register.ts',
-    line: 'if (!core.projections.hasEnded(fence_token)) resumeLimits(core, worker, job_id, attempt.account);',
+    line: 'if (!core.projections.hasEnded(fence_token)) resumeRequest(core, worker, job_id, attempt.account);',
     becomes: '',
   },
   {
@@ -87,7 +87,7 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'sharing: requests are let in before workers have told what they go on with',
+    name: 'sharing: requests are admitted before workers have told what they go on with',
     file: 'src/admission/book.ts',
     line: "if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };",
     becomes: '',
@@ -101,8 +101,8 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a worker that does not come back keeps limits shut',
     file: 'src/queue/queue.ts',
-    line: 'run: ({ admission }) => admission.earlier.endLost(),',
-    becomes: 'run: () => {},',
+    line: 'dueAt: ({ admission }) => admission.earlier.nextLost,\n    run: ({ admission }) => admission.earlier.endLost(),',
+    becomes: 'dueAt: () => null,\n    run: () => {},',
   },
   {
     name: 'sharing: a stored job that waits for a slot holds what it may cost',
@@ -136,7 +136,7 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: 'scope.running > running)',
   },
   {
-    name: 'sharing: a request that was let in after its token was written is forgotten in a restart',
+    name: 'sharing: a request that was admitted after its token was written is forgotten in a restart',
     file: 'src/admission/book.ts',
     line: 'this.enter(job, admittedAt, this.earlier.admittedAt(job) !== null);',
     becomes: 'this.enter(job, admittedAt, true);',
@@ -148,7 +148,7 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'sharing: what has come is not looked at where the next one is let in',
+    name: 'sharing: what has come is not looked at where the next one is admitted',
     file: 'src/admission/scope.ts',
     line: 'scope.tokens.sum(now) + scope.reserved > room',
     becomes: 'scope.reserved > room',

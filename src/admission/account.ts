@@ -44,11 +44,11 @@ export interface Rates {
 }
 
 /** The usage of all limits of a token, or of one pattern of its models. */
-export interface Standing extends Rates {
+export interface Standing {
+  /** The pattern; null: all models. */
   models: string | null;
-  /** The usage since each budget's day or month began: tokens including reserved ones, US dollars without. */
-  budgets: Record<keyof Budgets, number>;
-  running: number;
+  limits: RateLimits;
+  used: Record<keyof RateLimits, number>;
 }
 
 /** The stored form of an account: its windows by pattern of models, where '' stands for all models. */
@@ -220,10 +220,9 @@ export class Account {
   /** Returns the usage by pattern of models; that of all models comes first. */
   standings(now: number): Standing[] {
     return [...this.#scopes].map(([pattern, scope]) => ({
-      ...ratesOf(scope, now),
       models: pattern === ALL ? null : pattern,
-      budgets: usedOf(scope, now),
-      running: scope.running,
+      limits: scope.limits,
+      used: usedOf(scope, now),
     }));
   }
 

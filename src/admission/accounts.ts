@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { Limits, LimitView } from '../protocol/index.ts';
+import { type Limits, type LimitView, RATE_LIMITS, type RateLimits } from '../protocol/index.ts';
 import { Account, type Standing } from './account.ts';
 import { BUDGETS, startOf } from './windows.ts';
 
@@ -201,23 +201,13 @@ export class Accounts {
 
 /** Returns how a token stands to its limits, for all models or those of one pattern; null if it has none there. */
 function viewOf(
-  { models, limits, requests, tokens, budgets, running }: Standing,
-  whose: Pick<LimitView, 'token_name' | 'tenant' | 'held'>,
+  { models, limits, used }: Standing,
+  { token_name, tenant, held }: Pick<LimitView, 'token_name' | 'tenant' | 'held'>,
 ): LimitView | null {
   if (Object.keys(limits).length === 0) return null;
-  return {
-    token_name: whose.token_name,
-    tenant: whose.tenant,
-    models,
-    requests_per_minute: { used: requests, limit: limits.requests_per_minute ?? null },
-    tokens_per_minute: { used: tokens, limit: limits.tokens_per_minute ?? null },
-    tokens_per_day: { used: budgets.tokens_per_day, limit: limits.tokens_per_day ?? null },
-    tokens_per_month: { used: budgets.tokens_per_month, limit: limits.tokens_per_month ?? null },
-    dollars_per_day: { used: budgets.dollars_per_day, limit: limits.dollars_per_day ?? null },
-    dollars_per_month: { used: budgets.dollars_per_month, limit: limits.dollars_per_month ?? null },
-    running: { used: running, limit: limits.running ?? null },
-    held: whose.held,
-  };
+  const each = RATE_LIMITS.map((name) => [name, { used: used[name], limit: limits[name] ?? null }]);
+  const standing = Object.fromEntries(each) as Pick<LimitView, keyof RateLimits>;
+  return { token_name, tenant, models, ...standing, held };
 }
 
 function hasBudget({ models = {}, ...all }: Limits): boolean {

@@ -93,13 +93,19 @@ export function amountOf(budget: keyof Budgets, { tokens, nanodollars }: Amounts
   return isMoney(budget) ? nanodollars : tokens;
 }
 
-/** Returns the usage of each budget in its own unit, including the tokens that running requests have reserved. */
-export function usedOf({ budgets, reserved }: Scope, now: number): Record<keyof Budgets, number> {
-  const used = BUDGETS.map((name) => {
+/** Returns the usage of each limit in its own unit; that of tokens includes what running requests have reserved. */
+export function usedOf(scope: Scope, now: number): Record<keyof RateLimits, number> {
+  const { requests, tokens, budgets, running, reserved } = scope;
+  const ofBudgets = BUDGETS.map((name) => {
     const sum = budgets[name].sum(now);
     return [name, isMoney(name) ? sum / NANODOLLARS : sum + reserved];
   });
-  return Object.fromEntries(used) as Record<keyof Budgets, number>;
+  return {
+    requests_per_minute: requests.sum(now),
+    tokens_per_minute: tokens.sum(now) + reserved,
+    ...(Object.fromEntries(ofBudgets) as Record<keyof Budgets, number>),
+    running,
+  };
 }
 
 /** Returns the limit that forbids admitting a request that may cost this many tokens, or null. */

@@ -7,7 +7,7 @@ import {
   payloadOf,
   storeResult,
 } from './attempts/tickets.ts';
-import { cordon, endTokens, limits, tellLimits, usage } from './commands/administration.ts';
+import { cordon, endTokens, limits, reportLimits, usage } from './commands/administration.ts';
 import { actOnJobs, cancel, purge, retry } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
@@ -34,7 +34,7 @@ export const EXPOSED_COMMANDS = {
   stayed,
   storeResult,
   takeOutput,
-  tellLimits,
+  reportLimits,
   usage,
 };
 

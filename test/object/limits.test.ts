@@ -146,12 +146,12 @@ describe('limits of a token', () => {
     const jobs = () => played.frames.filter(({ type }) => type === 'job') as JobFrame[];
     const refused = () => callers.filter(({ heard }) => heard().startsWith('HTTP/1.1 429'));
     const wanted = most.crowd + most['crowd-tokens'];
-    await until(() => jobs().length + refused().length === callers.length, 'all are let in or refused');
+    await until(() => jobs().length + refused().length === callers.length, 'all are admitted or refused');
     expect(jobs()).toHaveLength(wanted);
     for (const job of jobs()) settle(played, job);
-    for (const [name, let_in] of Object.entries(most)) {
+    for (const [name, admitted] of Object.entries(most)) {
       await until(async () => (await standing(name))?.running.used === 0, 'nothing runs any more');
-      expect((await standing(name))?.requests_per_minute.used).toBe(let_in);
+      expect((await standing(name))?.requests_per_minute.used).toBe(admitted);
     }
     played.vanish();
   });

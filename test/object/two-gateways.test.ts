@@ -28,7 +28,7 @@ async function standing(name: string): Promise<LimitView> {
 
 const chat = { model: 'tiny', max_tokens: 100, messages: [{ role: 'user', content: 'hello' }] };
 
-it('limits let in exactly as many as they may, over both and at one moment', async () => {
+it('limits admit exactly as many as they may, over both and at one moment', async () => {
   const played = await (await new RawWorker(queue.url, 'wv_worker').connect()).register('w', {
     capacity: 100,
   });
@@ -58,7 +58,7 @@ it('limits let in exactly as many as they may, over both and at one moment', asy
   const callers = await Promise.all(asked);
   const jobs = () => played.frames.filter(({ type }) => type === 'job') as JobFrame[];
   const refused = () => callers.filter(({ heard }) => heard().startsWith('HTTP/1.1 429'));
-  await until(() => jobs().length + refused().length === callers.length, 'all are let in or refused');
+  await until(() => jobs().length + refused().length === callers.length, 'all are admitted or refused');
   expect(jobs()).toHaveLength(most.requests + most.running);
   expect((await standing('requests')).requests_per_minute).toEqual({ used: 12, limit: 12 });
   expect((await standing('running')).running).toEqual({ used: 7, limit: 7 });

@@ -45,7 +45,7 @@ it('a token is good as soon as it is made, and no more once it is taken out of t
   await until(() => isClosed && played.closed !== null, 'what was opened with such tokens is closed');
   expect(await statusOf(url, admin)).toBe(200);
 
-  // What cannot be read changes nothing; where none is left, nobody is let in.
+  // What cannot be read changes nothing; where none is left, nobody is admitted.
   writeFileSync(join(stateDir, 'tokens.json'), '[{]');
   writeFileSync(join(stateDir, 'tokens.json'), '[]');
   await until(async () => (await statusOf(url, admin)) === 401, 'the last token of the file is no more');

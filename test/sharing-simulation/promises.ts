@@ -45,13 +45,13 @@ interface Come {
  *   than twice what the slots hold at once;
  * - `no_starving`: one that has work gets a slot within the time that the others take for that, and at the end all has run;
  * - `passed_over`: for the sake of warm prompts a job is passed over so often by later ones of its tenant, and no more;
- * - `no_idle_slot`: no slot is free while something waits that its limits let in, and none is held back with room for it;
+ * - `no_idle_slot`: no slot is free while something waits that its limits admit, and none is held back with room for it;
  * - `running`, `tokens`: limits hold, over restarts of the queue too, but for what those that run cost beyond their
  *   reservations, and for what was broken off;
  * - `requests`: no 60 s, wherever they begin, have more of them than the limit, over restarts of the queue too;
  * - `counts_once`: no more requests of a minute are counted than there were, over restarts of the queue too;
  * - `waits_free`: a stored job that waits holds nothing of its token's limits;
- * - `let_in`: nothing is let in while more tokens have come, as far as workers have told, than the limit;
+ * - `admitted`: nothing is admitted while more tokens have come, as far as workers have told, than the limit;
  * - `released`: when nothing runs nothing is held.
  */
 export class Promises {
@@ -65,8 +65,8 @@ export class Promises {
   readonly #apart = new Map<string, [least: number, most: number]>();
   readonly #lastGiven = new Map<Tenant, number>();
   #come: Come[] = [];
-  /** Epoch ms at which the jobs of a tenant were let in, each once. */
-  readonly #letIn = new Map<Tenant, Map<Job, number>>();
+  /** Epoch ms at which the jobs of a tenant were admitted, each once. */
+  readonly #admitted = new Map<Tenant, Map<Job, number>>();
   /** Those that nobody waits for any more. */
   readonly #leftAt = new Map<Job, number>();
   /** Those whose callers wait, in the order in which they were asked for last, and how often each was passed over. */
@@ -97,7 +97,7 @@ export class Promises {
     this.#lastGiven.set(job.tenant, this.#looks.now());
     this.#serve(job.tenant, costOf(job.input, 0));
     this.#checkPassedOver(job);
-    if (this.#letInAt(run) === this.#looks.now()) this.#checkLetIn(job);
+    if (this.#admittedAt(run) === this.#looks.now()) this.#checkAdmitted(job);
     this.#checkRequests(job.tenant);
     this.#checkRunning(job.tenant);
   }
@@ -286,53 +286,53 @@ export class Promises {
       );
   }
 
-  #checkLetIn({ tenant }: Job): void {
+  #checkAdmitted({ tenant }: Job): void {
     const most = tenant.limits?.tokens_per_minute;
     if (most === undefined) return;
     const now = this.#looks.now();
-    // What is told in the same second may have been told after it was let in.
+    // What is told in the same second may have been told after it was admitted.
     const known = this.#come.filter(
       ({ run, at, toldAt }) =>
         run.job.tenant === tenant && toldAt !== null && toldAt < now && at > now - 60_000,
     );
     const come = known.reduce((sum, { tokens }) => sum + tokens, 0);
     if (come > most)
-      this.#broken('let_in', `${tenant.name} has used ${come} of ${most} tokens, and begins another`);
+      this.#broken('admitted', `${tenant.name} has used ${come} of ${most} tokens, and begins another`);
   }
 
   /**
-   * Epoch ms. The frame of a request says when it was let in; a stored job is when it is given to a worker first.
-   * What is tried again was let in before.
+   * Epoch ms. The frame of a request says when it was admitted; a stored job is when it is given to a worker first.
+   * What is tried again was admitted before.
    */
-  #letInAt({ job, account }: Run): number {
-    const letIn = this.#letIn.get(job.tenant) ?? new Map<Job, number>();
-    this.#letIn.set(job.tenant, letIn);
-    const before = letIn.get(job);
+  #admittedAt({ job, account }: Run): number {
+    const admitted = this.#admitted.get(job.tenant) ?? new Map<Job, number>();
+    this.#admitted.set(job.tenant, admitted);
+    const before = admitted.get(job);
     if (before !== undefined) return before;
     const isTold = job.tenant.limits !== null && typeof account === 'string';
     const at = isTold ? Number(JSON.parse(account)[3]) : this.#looks.now();
-    letIn.set(job, at);
+    admitted.set(job, at);
     return at;
   }
 
   #checkRequests(tenant: Tenant): void {
     const most = tenant.limits?.requests_per_minute;
     if (most === undefined) return;
-    const times = [...this.#letIn.get(tenant)!.values()].sort((one, other) => one - other);
+    const times = [...this.#admitted.get(tenant)!.values()].sort((one, other) => one - other);
     for (const [index, at] of times.entries()) {
       const before = times[index - most];
       if (before !== undefined && at - before < 60_000)
-        this.#broken('requests', `${tenant.name} had ${most + 1} let in in ${at - before} ms`);
+        this.#broken('requests', `${tenant.name} had ${most + 1} admitted in ${at - before} ms`);
     }
   }
 
-  /** A request counts up to a second longer than its minute. Of those that have not begun nobody knows who was let in. */
+  /** A request counts up to a second longer than its minute. Of those that have not begun nobody knows who was admitted. */
   #checkCounted(): void {
     const since = this.#looks.now() - 62_000;
     for (const { token_name, requests_per_minute } of this.#looks.standings()) {
       if (requests_per_minute.limit === null) continue;
       const mayCount = (job: Job) => {
-        const at = this.#letIn.get(job.tenant)?.get(job) ?? this.#leftAt.get(job);
+        const at = this.#admitted.get(job.tenant)?.get(job) ?? this.#leftAt.get(job);
         return job.tenant.name === token_name && (at === undefined || at > since);
       };
       const most = [...this.#looks.jobs.values()].filter(mayCount).length;
@@ -353,7 +353,7 @@ export class Promises {
   }
 }
 
-/** Whether the dearest request would be let in. */
+/** Whether the dearest request would be admitted. */
 function hasRoom({ requests_per_minute, tokens_per_minute, running }: LimitView): boolean {
   const cost = LONGEST.input + LONGEST.output;
   const isBelow = ({ used, limit }: { used: number; limit: number | null }, more: number) =>

@@ -15,8 +15,9 @@ export function countsProblem(sql: Sql): string | null {
   for (const configId of new Set(jobs.map(({ config_id }) => String(config_id)))) {
     const states = jobs.filter(({ config_id }) => config_id === configId).map(({ state }) => state);
     const { submitted, settled } = counted.get(configId) ?? newCounts();
-    const let_in = submitted.stored - settled.stored.rejected;
-    if (let_in !== states.length) return `${let_in} jobs of ${configId} are counted, ${states.length} there`;
+    const admitted = submitted.stored - settled.stored.rejected;
+    if (admitted !== states.length)
+      return `${admitted} jobs of ${configId} are counted, ${states.length} there`;
     for (const outcome of OUTCOMES) {
       if (outcome === 'rejected') continue;
       const there = states.filter((state) => state === outcome).length;

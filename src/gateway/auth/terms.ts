@@ -33,19 +33,19 @@ export function submissionOf(token: TokenEntry | null): ReturnType<typeof submit
  * Tells queues the limits of tokens: jobs that older limits held back may be admitted.
  * @param queues left out for all of them
  */
-export async function tellLimits(
+export async function reportLimits(
   env: Env,
   entries: readonly TokenEntry[],
   queues: readonly string[] = namedQueues(env),
 ): Promise<void> {
   const told = entries.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
   // A queue that does not answer learns the limits with the token's next request.
-  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
+  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.reportLimits(told))));
 }
 
 /** Tells all queues the limits of the tokens of a file that was read again. */
-function tellLimitsOfFile(env: Env): Promise<void> {
-  return tellLimits(env, configuredTokens(env));
+function reportLimitsOfFile(env: Env): Promise<void> {
+  return reportLimits(env, configuredTokens(env));
 }
 
 /**
@@ -92,7 +92,7 @@ export async function termsByName(env: Env): Promise<(tokenName: string | null) 
  */
 export async function takeTokens(env: Env, text: string): Promise<void> {
   const ended = replaceTokens(text, env);
-  await tellLimitsOfFile(env);
+  await reportLimitsOfFile(env);
   await endTokens(env, ended);
   // If the audit cannot record this now, it does so with the next use of a token; no token is good for longer because
   // of that.

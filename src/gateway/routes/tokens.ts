@@ -4,7 +4,7 @@ import { parseValue, protoIn, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { endedTokens, TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { audited } from '../audit.ts';
-import { tellLimits } from '../auth/terms.ts';
+import { reportLimits } from '../auth/terms.ts';
 import {
   allTokens,
   configuredTokens,
@@ -105,7 +105,7 @@ export function tokenRoutes(app: Gateway): void {
       const changes = await requestOf(context, TokenChanges);
       const entry = await change(context, before, { kind: 'set', name, changes });
       await endConnections(env, before, [entry]);
-      await tellLimits(env, [entry]);
+      await reportLimits(env, [entry]);
       return context.json(viewOf(entry, 'api', null));
     },
   });
@@ -123,7 +123,7 @@ export function tokenRoutes(app: Gateway): void {
       const { env } = context;
       const queueId = queueIdOf(env, context.req.raw);
       // Only the gateway knows a token that has not been used yet.
-      await tellLimits(env, await allTokens(env), [queueId]);
+      await reportLimits(env, await allTokens(env), [queueId]);
       return context.json({ limits: await callQueue(env, queueId, (queue) => queue.limits()) });
     },
   });

@@ -32,11 +32,8 @@ export function givenAt(account: string | undefined): number | null {
   return typeof at === 'number' ? at : null;
 }
 
-/**
- * Restores the part of its token's limits that a request from before the queue restarted still holds, since its worker
- * goes on with it.
- */
-export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
+/** Re-admits a request from before the queue restarted, since its worker goes on with it. */
+export function resumeRequest(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
   const [tenant, token_name, , admittedAt, tokens, model] = partsOf(account);
   if (
     typeof tenant !== 'string' ||

@@ -58,7 +58,7 @@ export function endTokens(core: Core, ended: readonly EndedToken[]): void {
 }
 
 /** Takes changed limits of tokens that arrive without a request. */
-export function tellLimits(core: Core, changed: readonly ReportedLimits[]): void {
+export function reportLimits(core: Core, changed: readonly ReportedLimits[]): void {
   for (const reported of changed) core.admission.book.report(reported);
 }
 

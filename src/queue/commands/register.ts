@@ -7,7 +7,7 @@ import {
   type Registered,
   type RevokeReason,
 } from '../../protocol/index.ts';
-import { givenAt, resumeLimits } from '../attempts/account.ts';
+import { givenAt, resumeRequest } from '../attempts/account.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -141,7 +141,7 @@ function resumeListed(
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     else {
       // An attempt that is counted has ended, but its worker has not heard that.
-      if (!core.projections.hasEnded(fence_token)) resumeLimits(core, worker, job_id, attempt.account);
+      if (!core.projections.hasEnded(fence_token)) resumeRequest(core, worker, job_id, attempt.account);
       if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
     }
     worker.running.set(job_id, fence_token);

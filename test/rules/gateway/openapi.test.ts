@@ -36,7 +36,7 @@ describe('the rows of routes', () => {
   });
 });
 
-/** Whether a token of this scope is let in; nothing behind the gateway is there. */
+/** Whether a token of this scope is admitted; nothing behind the gateway is there. */
 async function isAllowed(method: string, path: string, scope: Scope): Promise<boolean> {
   const env: GatewayEnv = {
     objects: playedObjects({}),

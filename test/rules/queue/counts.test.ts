@@ -80,7 +80,7 @@ describe('a stored job', () => {
     expect(countsOf(queue).fence_refusals).toBe(1);
   });
 
-  it('that is cancelled, expires or is not let in is counted as that', () => {
+  it('that is cancelled, expires or is not admitted is counted as that', () => {
     const queue = new QueueHarness({ max_pending: 2 });
     queue.queue.do('cancel', queue.job(), 'cancelled', null);
     queue.submit({ deadline_seconds: 5 }, {}, {});

@@ -14,7 +14,7 @@ function back(queue: QueueHarness, name: string, worker?: FakeConnection): FakeC
 }
 
 describe('after a restart of the queue, with a worker that is not back yet', () => {
-  it('no request is let in before the worker has told what it runs', () => {
+  it('no request is admitted before the worker has told what it runs', () => {
     const queue = new QueueHarness();
     const [one, other] = [queue.worker('w', { capacity: 10 }), queue.worker('other', { capacity: 10 })];
     queue.request(limited(limits));
@@ -27,7 +27,7 @@ describe('after a restart of the queue, with a worker that is not back yet', () 
     expect([refused, waiting]).toEqual([[], []]);
     const again = back(queue, name, first);
     expect(standing(queue).running.used).toBe(1);
-    // Neither is let in; who did not say that it waits is told now.
+    // Neither is admitted; who did not say that it waits is told now.
     expect(refused).toMatchObject([{ kind: 'refused', reason: 'over_limit', retry_after_seconds: 1 }]);
     expect(waiting).toEqual([]);
     const { job_id, fence_token, account } = first.lastJob();

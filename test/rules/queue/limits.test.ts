@@ -85,7 +85,7 @@ describe('tokens a minute', () => {
     expect(queue.request(limited(limits, { tokens: 85 }))).toMatchObject([{ kind: 'stream' }]);
   });
 
-  it('let in one request that may cost more than a minute has, alone', () => {
+  it('admit one request that may cost more than a minute has, alone', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
@@ -202,7 +202,7 @@ describe('stored jobs', () => {
     }
   });
 
-  it('are let in at once when what was before them in line is cancelled', () => {
+  it('are admitted at once when what was before them in line is cancelled', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
@@ -262,7 +262,7 @@ describe('stored jobs', () => {
     expect(queue.state('line')).toBe('leased');
   });
 
-  it('that are to be tried again hold nothing meanwhile, are let in anew, and count once', () => {
+  it('that are to be tried again hold nothing meanwhile, are admitted anew, and count once', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { running: 1, requests_per_minute: 10 };
@@ -302,7 +302,7 @@ describe('stored jobs', () => {
     expect(standing(queue)).toMatchObject({ running: { used: 0 }, held: 0 });
   });
 
-  it('whose lease ran out and whose worker goes on with them are let in again with it', () => {
+  it('whose lease ran out and whose worker goes on with them are admitted again with it', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 1 });
     const limits = { running: 1 };
@@ -330,13 +330,13 @@ describe('stored jobs', () => {
     expect(standing(queue).held).toBe(0);
   });
 
-  it('are let in at once when their limits are raised or taken away', () => {
+  it('are admitted at once when their limits are raised or taken away', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     for (let n = 0; n < 4; n++) queue.job(stored({ requests_per_minute: 1 }));
-    queue.queue.do('tellLimits', [{ token_name: 'a', tenant: 'a', limits: { requests_per_minute: 2 } }]);
+    queue.queue.do('reportLimits', [{ token_name: 'a', tenant: 'a', limits: { requests_per_minute: 2 } }]);
     expect(worker.frames('job')).toHaveLength(2);
-    queue.queue.do('tellLimits', [{ token_name: 'a', tenant: 'a', limits: null }]);
+    queue.queue.do('reportLimits', [{ token_name: 'a', tenant: 'a', limits: null }]);
     expect(worker.frames('job')).toHaveLength(4);
   });
 
