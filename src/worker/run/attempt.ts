@@ -1,8 +1,21 @@
 import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { AssembledAnswer } from '../answers/assembled-answer.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
-import type { IdsAsking, UsageAsking } from './added-fields.ts';
 import type { RunEngine } from './attempt-engine.ts';
+
+/** Records whether this engine takes requests for the usage of streams. An engine that refuses is not asked again. */
+export interface UsageAsking {
+  engine: 'untried' | 'takes' | 'refuses';
+}
+
+/** Records whether this engine takes requests for token ids. */
+export interface IdsAsking extends UsageAsking {
+  /**
+   * True once the engine has streamed parts that only it can put together: it is asked for the answers of stored jobs
+   * in one piece (run/assembled.ts).
+   */
+  parses?: boolean;
+}
 
 /** The values and calls that every kind of job gets for one attempt. */
 export interface Attempt {

@@ -16,12 +16,11 @@ import type { AnswerLog } from '../answers/answer-log.ts';
 import { EventPipeline, type Events, type EventTransform } from '../answers/events.ts';
 import { StopHold } from '../answers/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../answers/token-ids.ts';
-import type { Moving } from './added-fields.ts';
 import type { Attempt } from './attempt.ts';
 import { CompletionWatch, type StreamFailure, untilEnd } from './completion-watch.ts';
 import { NotContinued, wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
-import type { Answered } from './send-request.ts';
+import type { Answered, Moving } from './send-request.ts';
 
 /** Matches headers that concern the engine's own connection only, or say who may read its answer in a browser. */
 const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;

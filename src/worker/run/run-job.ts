@@ -5,8 +5,7 @@ import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Settlement } from '../jobs/settlement.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
-import type { IdsAsking, UsageAsking } from './added-fields.ts';
-import type { Attempt } from './attempt.ts';
+import type { Attempt, IdsAsking, UsageAsking } from './attempt.ts';
 import {
   AdaptedEngine,
   checkedEngine,

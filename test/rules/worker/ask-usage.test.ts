@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { askUsage, takesFields } from '../../../src/worker/run/added-fields.ts';
+import { askUsage, takesFields } from '../../../src/worker/run/send-request.ts';
 
 const asked = (body: string) => askUsage(body) as string | null;
 
