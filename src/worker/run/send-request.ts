@@ -6,12 +6,12 @@ import {
   fieldsOf,
   hasChoices,
   type Json,
+  type JsonEdits,
   jsonFields,
   jsonOrText,
   type MovePlan,
   parseJsonBytes,
   requestHeaders,
-  withMemberAt,
   withMembers,
 } from '../../protocol/index.ts';
 import { StopHold } from '../answers/stop-hold.ts';
@@ -44,24 +44,28 @@ export function takesFields(cards: readonly object[], version: string | null): b
 }
 
 /**
- * Returns the body with `stream_options.include_usage` put in, every other byte as it was. Returns null if the body
- * asks for no stream, asks for usage itself, or has options that would change its other events too.
+ * Returns what puts `stream_options.include_usage` into a body; null if the body asks for no stream, asks for usage
+ * itself, or has options that would change its other events too.
  */
-export function askUsage(body: Json): Json | null {
+export function usageAsked(body: Json): JsonEdits | null {
   try {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     const { stream, stream_options: options } = fieldsIn(bytes, ['stream', 'stream_options']);
     if (stream === undefined || parseJsonBytes(stream) !== true) return null;
-    if (options !== undefined && !mayBeAsked(options)) return null;
-    return withMemberAt(body, ['stream_options', 'include_usage'], 'true');
+    if (options === undefined || !beginsObject(options)) {
+      const isNone = options === undefined || parseJsonBytes(options) === null;
+      return isNone ? WITH_USAGE : null;
+    }
+    return mayBeAsked(options) ? { stream_options: withMembers(options, { include_usage: 'true' }) } : null;
   } catch {
     // The engine reports the fault of the body.
     return null;
   }
 }
 
+const WITH_USAGE: JsonEdits = { stream_options: '{"include_usage":true}' };
+
 function mayBeAsked(options: Uint8Array): boolean {
-  if (!beginsObject(options)) return parseJsonBytes(options) === null;
   const { include_usage, continuous_usage_stats } = fieldsIn(options, [
     'include_usage',
     'continuous_usage_stats',
@@ -75,8 +79,9 @@ function fieldsIn<Name extends string>(json: Uint8Array, names: readonly Name[])
   return jsonFields(json, names, Number.POSITIVE_INFINITY);
 }
 
-const ASKED = { return_token_ids: 'true' };
-const STOPS_SHOWN = { include_stop_str_in_output: 'true' };
+const WITH_IDS: JsonEdits = { return_token_ids: 'true' };
+const WITH_STOPS: JsonEdits = { include_stop_str_in_output: 'true' };
+const AS_IT_IS: JsonEdits = {};
 
 /** The request to an engine whose answer can be moved. */
 export interface Moving {
@@ -91,8 +96,8 @@ export interface Moving {
 
 /** A request whose answer may be moved. */
 interface MovableRequest {
-  /** The request's body with the token ids asked for; every other byte is as it was. */
-  body: Json;
+  /** What asks for the token ids in the request's body. */
+  edits: JsonEdits;
   moving: Moving;
 }
 
@@ -100,20 +105,20 @@ interface MovableRequest {
 function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
-  if (routeOf(plan.path) === 'tokens') return withIds(plan, request, body);
+  if (routeOf(plan.path) === 'tokens') return ofIds(plan, request, body);
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   const isAsked =
     /"return_token_ids"\s*:\s*true/.test(text) && Object(jsonOrText(text)).return_token_ids === true;
   const from = request.continues ? idsAsked(jsonOrText(text)) : null;
-  const added = { ...(!isAsked && ASKED), ...(StopHold.of(plan) !== null && STOPS_SHOWN) };
-  const moving = { plan, isAsked, from, prompt: null };
-  return { body: Object.keys(added).length === 0 ? body : withMembers(body, added), moving };
+  const withIds = isAsked ? AS_IT_IS : WITH_IDS;
+  const edits = StopHold.of(plan) === null ? withIds : { ...withIds, ...WITH_STOPS };
+  return { edits, moving: { plan, isAsked, from, prompt: null } };
 }
 
 /** Handles a request that brings ids, and whose answer is ids. */
-function withIds(plan: MovePlan, { continues }: EngineRequest, body: Json): MovableRequest {
+function ofIds(plan: MovePlan, { continues }: EngineRequest, body: Json): MovableRequest {
   const prompt = idsAsked(jsonOrText(Buffer.from(body).toString()));
-  return { body, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
+  return { edits: AS_IT_IS, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
 }
 
 /** Returns the plan of a continuation, whose request states the caller's own number of prompt tokens. */
@@ -171,7 +176,8 @@ async function sendContinuation(
 ): Promise<Answered> {
   const wanted = askIds(request, body ?? '');
   if (typeof wanted === 'string') throw finalFailure('invalid_request', `payload.continues: ${wanted}`);
-  return { ...(await askMore(attempt, request, ask, wanted.body, null)), moving: wanted.moving };
+  const edited = withFields(body, wanted.edits, null);
+  return { ...(await askMore(attempt, request, ask, edited, null)), moving: wanted.moving };
 }
 
 const REFUSED = 'its engine tells no token ids';
@@ -223,26 +229,27 @@ async function askMore(
   movable: MovableRequest | string | null,
 ): Promise<Answered> {
   const usage = body !== undefined && hasChoices(request.path) ? attempt.usageAsking : null;
-  const ids = movable === null || typeof movable === 'string' || movable.body === body ? null : movable;
-  const first = withUsage(usage, ids?.body ?? body);
-  const answer = await ask(first.body);
-  const asked = [first.added ? usage : null, ids && attempt.idsAsking].filter((one) => one !== null);
+  const isMovable = movable !== null && typeof movable !== 'string';
+  const ids = isMovable && movable.edits !== AS_IT_IS ? movable.edits : null;
+  const wanted = usage === null || usage.engine === 'refuses' ? null : usageAsked(body!);
+  const answer = await ask(withFields(body, ids, wanted));
+  const asked = [wanted && usage, ids && attempt.idsAsking].filter((one) => one !== null);
   if (answer.status < 300) for (const one of asked) one.engine = 'takes';
   const untried = asked.filter(({ engine }) => engine === 'untried');
   const moving = typeof movable === 'string' ? movable : (movable?.moving ?? null);
   if (untried.length === 0 || !REFUSES_FIELD.has(answer.status))
-    return { answer, added: first.added, moving };
+    return { answer, added: wanted !== null, moving };
   await readPieces(answer.body, () => false);
   const hasIds = ids !== null && attempt.idsAsking?.engine === 'takes';
-  const again = withUsage(usage?.engine === 'takes' ? usage : null, hasIds ? ids.body : body);
-  const answered = await ask(again.body);
+  const known = usage?.engine === 'takes' ? wanted : null;
+  const answered = await ask(withFields(body, hasIds ? ids : null, known));
   // Where two fields are untried, the next request finds out about the other one.
   if (answered.status < 300) untried.at(-1)!.engine = 'refuses';
-  return { answer: answered, added: again.added, moving: ids === null || hasIds ? moving : REFUSED };
+  return { answer: answered, added: known !== null, moving: ids === null || hasIds ? moving : REFUSED };
 }
 
-/** Puts the request for usage into a body. @param asking null: the worker does not ask for usage */
-function withUsage(asking: Attempt['usageAsking'], body: Body): { body: Body; added: boolean } {
-  const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
-  return wanted === null ? { body, added: false } : { body: wanted, added: true };
+/** Puts fields into a body in one pass. @param ids what asks for token ids @param usage what asks for a usage */
+function withFields(body: Body, ids: JsonEdits | null, usage: JsonEdits | null): Body {
+  if (body === undefined || (usage === null && (ids === null || ids === AS_IT_IS))) return body;
+  return withMembers(body, { ...ids, ...usage });
 }

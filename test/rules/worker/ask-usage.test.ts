@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { askUsage, takesFields } from '../../../src/worker/run/send-request.ts';
+import { type Json, withMembers } from '../../../src/protocol/index.ts';
+import { takesFields, usageAsked } from '../../../src/worker/run/send-request.ts';
+
+/** Returns the body with what asks for the usage; null: it stays as it is. */
+function askUsage(body: Json): Json | null {
+  const edits = usageAsked(body);
+  return edits && withMembers(body, edits);
+}
 
 const asked = (body: string) => askUsage(body) as string | null;
 
