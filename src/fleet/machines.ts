@@ -128,11 +128,10 @@ export class Machines implements MachineMap {
   /** Forgets workers last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
   bound(heardBy: number, most: number): string[] {
     let left = this.#heard;
-    const oldestFirst =
-      left > most ? [...this.heard()].sort((a, b) => a.heard_at - b.heard_at) : this.heard();
+    const oldestFirst = left > most ? [...this.heard()].sort(byHeardAt) : this.#byName.values();
     const forgotten: string[] = [];
     for (const { worker_id: id, heard_at } of oldestFirst) {
-      if (heard_at > heardBy && left <= most) continue;
+      if (heard_at === null || (heard_at > heardBy && left <= most)) continue;
       left -= 1;
       this.#forget(id);
       forgotten.push(id);
@@ -143,7 +142,9 @@ export class Machines implements MachineMap {
   /** Returns when the worker not heard of for the longest was heard of, epoch ms, or null if there is none. */
   longestUnheard(): number | null {
     let longest: number | null = null;
-    for (const { heard_at } of this.heard()) longest = Math.min(longest ?? heard_at, heard_at);
+    for (const { heard_at } of this.#byName.values()) {
+      if (heard_at !== null && (longest === null || heard_at < longest)) longest = heard_at;
+    }
     return longest;
   }
 
@@ -193,6 +194,10 @@ export class Machines implements MachineMap {
 
 function isHeard(machine: Machine): machine is Heard {
   return machine.heard_at !== null;
+}
+
+function byHeardAt(a: Heard, b: Heard): number {
+  return a.heard_at - b.heard_at;
 }
 
 function without({ id }: LaunchRecord, { orphans }: Machine): LaunchRecord[] {
