@@ -5,8 +5,8 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   {
     name: 'a request for an adapter goes to a worker that lacks it',
     file: 'src/queue/dispatch/dispatch.ts',
-    line: 'mayRun(worker, job.model) &&\n    isOpen(',
-    becomes: 'isOpen(',
+    line: 'mayRun(worker, job.model) &&\n    SCORERS.isOpen(',
+    becomes: 'SCORERS.isOpen(',
   },
   {
     name: 'an adapter in use is unloaded',

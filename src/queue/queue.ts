@@ -193,7 +193,7 @@ const TIMED: readonly Timed[] = [
     run: expireInMemory,
   },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
-  ...SCORERS.flatMap(({ timed }) => timed ?? []),
+  ...SCORERS.timed,
   {
     dueAt: ({ admission }) => admission.earlier.nextLost,
     run: ({ admission }) => admission.earlier.endLost(),

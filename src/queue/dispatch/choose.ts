@@ -29,8 +29,6 @@ export interface Scorer {
   timed?: Timed;
 }
 
-type Scorers = readonly Scorer[];
-
 /** The properties of a job that decide at which of several workers it does best. */
 export interface Wants {
   /** The model that the job asks for; null: any. */
@@ -42,49 +40,157 @@ export interface Wants {
 
 export const WANTS_NOTHING: Wants = { model: null, extras: {} };
 
-/**
- * Chooses the best worker of those that fit and have a free slot: of the preferred ones that are not much busier than
- * the least loaded it is the one at which the job does best, else the least loaded; the first of equals. So an adapter
- * or a beginning of prompts that many ask for is soon at several workers.
- */
-export function chooseWorker(
-  scorers: Scorers,
-  workers: readonly Worker[],
-  fits: (worker: Worker) => boolean,
-  wants: Wants = WANTS_NOTHING,
-): Worker | null {
-  let able = workers.filter((worker) => freeSlots(worker) > 0 && fits(worker));
-  if (able.length < 2) return able[0] ?? null;
-  for (const scorer of scorers) {
-    if (scorer.prefers === undefined) continue;
-    const preferred = able.filter((worker) => scorer.prefers?.(worker, wants));
-    if (preferred.length > 0) able = preferred;
-  }
-  let least = able[0]!;
-  for (const worker of able) if (shareInUse(worker) < shareInUse(least)) least = worker;
-  let best = least;
-  for (const worker of able) {
-    if (worker === least || !mayBePreferred(worker, least)) continue;
-    const gain = compare(scorers, worker, best, wants);
-    if (gain > 0 || (gain === 0 && shareInUse(worker) < shareInUse(best))) best = worker;
-  }
-  return best;
+/** The most waiting jobs that are considered for a slot. */
+export const MOST_LOOKED_AT = 16;
+
+/** A job may be passed over this many times: in a full pool it waits for the ends of eight more jobs. */
+export const MOST_PASSED_OVER = 8;
+
+/** The properties of a waiting job that the choice of one depends on. */
+interface Waiting extends Wants {
+  passed_over: number;
 }
 
-/** Says whether the job may do better at one worker than at another, as far as this one shows. */
-export function mayDiffer(scorers: Scorers, worker: Worker, job: Wants): boolean {
-  for (const scorer of scorers) if (scorer.differs?.(worker, job)) return true;
-  return false;
-}
+/** Asks all scorers, in the order of their table. */
+export class Scorers {
+  readonly #opens;
+  readonly #fits;
+  readonly #suits;
+  readonly #prefers;
+  readonly #score;
+  readonly #differs;
+  readonly #given;
+  readonly #unplaced;
+  readonly #reopen;
+  readonly timed: readonly Timed[];
 
-/** Compares two workers for a job: above 0 where the job does better at the first, below 0 where it does worse. */
-function compare(scorers: Scorers, one: Worker, other: Worker, job: Wants): number {
-  for (const scorer of scorers) {
-    if (scorer.score === undefined) continue;
-    const gain = scorer.score(one, job) - scorer.score(other, job);
-    if (gain !== 0) return gain;
+  constructor(table: readonly Scorer[]) {
+    this.#opens = table.flatMap(({ opens }) => opens ?? []);
+    this.#fits = table.flatMap(({ fits }) => fits ?? []);
+    this.#suits = table.flatMap(({ suits }) => suits ?? []);
+    this.#prefers = table.flatMap(({ prefers }) => prefers ?? []);
+    this.#score = table.flatMap(({ score }) => score ?? []);
+    this.#differs = table.flatMap(({ differs }) => differs ?? []);
+    this.#given = table.flatMap(({ given }) => given ?? []);
+    this.#unplaced = table.flatMap(({ unplaced }) => unplaced ?? []);
+    this.#reopen = table.flatMap(({ reopen }) => reopen ?? []);
+    this.timed = table.flatMap(({ timed }) => timed ?? []);
   }
-  return 0;
+
+  /** Says whether jobs of this priority may begin in the pool now. */
+  isOpen(core: Core, configId: string, priority: number): boolean {
+    for (const opens of this.#opens) if (!opens(core, configId, priority)) return false;
+    return true;
+  }
+
+  /** Says whether the worker, which serves the job's model, may have the job now. */
+  fits(core: Core, worker: Worker, job: Job): boolean {
+    if (worker.declined.has(job.id)) return false;
+    for (const fits of this.#fits) if (!fits(core, worker, job)) return false;
+    return true;
+  }
+
+  /** Says whether the worker, which was chosen, cannot run the job and has declined it now. */
+  isDeclined(core: Core, worker: Worker, job: Job): boolean {
+    if (this.#suits.every((suits) => suits(core, worker, job))) return false;
+    worker.declined.add(job.id);
+    return true;
+  }
+
+  /** Says whether the job may do better at one worker than at another, as far as this one shows. */
+  mayDiffer(worker: Worker, job: Wants): boolean {
+    for (const differs of this.#differs) if (differs(worker, job)) return true;
+    return false;
+  }
+
+  /** Notes that the worker is given the job. */
+  given(worker: Worker, job: Job): void {
+    for (const given of this.#given) given(worker, job);
+  }
+
+  /** Notes that the job was given to no worker. */
+  unplaced(core: Core, job: Job): void {
+    for (const unplaced of this.#unplaced) unplaced(core, job);
+  }
+
+  /** Makes ready, before a dispatch pass, what was held back and may go now. */
+  reopen(core: Core): void {
+    for (const reopen of this.#reopen) reopen(core);
+  }
+
+  /**
+   * Chooses the best worker of those that fit and have a free slot: of the preferred ones that are not much busier than
+   * the least loaded it is the one at which the job does best, else the least loaded; the first of equals. So an
+   * adapter or a beginning of prompts that many ask for is soon at several workers.
+   */
+  chooseWorker(
+    workers: readonly Worker[],
+    mayHave: (worker: Worker) => boolean,
+    wants: Wants = WANTS_NOTHING,
+  ): Worker | null {
+    let able = workers.filter((worker) => freeSlots(worker) > 0 && mayHave(worker));
+    if (able.length < 2) return able[0] ?? null;
+    let least = leastLoaded(able);
+    // Nearly every job does as well at one worker as at another, and the least loaded one is as good as any.
+    const isPreferred = this.#prefers.every((prefers) => prefers(least, wants));
+    if (isPreferred && !able.some((worker) => this.mayDiffer(worker, wants))) return least;
+    for (const prefers of this.#prefers) {
+      const preferred = able.filter((worker) => prefers(worker, wants));
+      if (preferred.length > 0) able = preferred;
+    }
+    least = leastLoaded(able);
+    let best = least;
+    for (const worker of able) {
+      if (worker === least || !mayBePreferred(worker, least)) continue;
+      const gain = this.#compare(worker, best, wants);
+      if (gain > 0 || (gain === 0 && shareInUse(worker) < shareInUse(best))) best = worker;
+    }
+    return best;
+  }
+
+  /** Compares two workers for a job: above 0 where the job does better at the first, below 0 where it does worse. */
+  #compare(one: Worker, other: Worker, job: Wants): number {
+    for (const score of this.#score) {
+      const gain = score(one, job) - score(other, job);
+      if (gain !== 0) return gain;
+    }
+    return 0;
+  }
+
+  /**
+   * Chooses which of the first waiting jobs gets a slot of this worker: the first that does not do better at one of the
+   * other workers, so that a new prompt is passed over by none; if all do better elsewhere, the first. The jobs before
+   * the chosen one are counted as passed over once more.
+   * @param line the first waiting jobs in the order of dispatch, never empty
+   */
+  chooseWaiting<J extends Waiting>(line: readonly J[], worker: Worker, rivals: readonly Worker[]): J {
+    const [first] = line;
+    for (const [index, job] of line.entries()) {
+      if (this.isPassedOver(job, worker, rivals)) continue;
+      for (const passed of line.slice(0, index)) passed.passed_over += 1;
+      return job;
+    }
+    return first!;
+  }
+
+  /** Returns the other workers of the worker's pool that a job may be left to. @param workers all connected workers */
+  rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
+    const { config_id } = worker.session;
+    return workers.filter(
+      (other) =>
+        other !== worker &&
+        other.session.config_id === config_id &&
+        usableSlots(other) > 0 &&
+        this.#prefers.every((prefers) => prefers(other, WANTS_NOTHING)),
+    );
+  }
+
+  /** Says whether the job is left to another worker: it does better there, and has not been passed over too often. */
+  isPassedOver(job: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
+    return (
+      job.passed_over < MOST_PASSED_OVER && rivals.some((rival) => this.#compare(rival, worker, job) > 0)
+    );
+  }
 }
 
 /**
@@ -101,67 +207,16 @@ function mayBePreferred(worker: Worker, least: Worker): boolean {
   return shareInUse(worker) <= TIMES_LEAST * shareInUse(least) + MORE_JOBS / worker.session.capacity;
 }
 
+/** Returns the first of the least loaded workers. @param workers never empty */
+function leastLoaded(workers: readonly Worker[]): Worker {
+  let least = workers[0]!;
+  for (const worker of workers) if (shareInUse(worker) < shareInUse(least)) least = worker;
+  return least;
+}
+
 /** Returns the share of the worker's slots that are in use. */
 function shareInUse({ running, session }: Worker): number {
   return running.size / session.capacity;
-}
-
-/** The most waiting jobs that are considered for a slot. */
-export const MOST_LOOKED_AT = 16;
-
-/** A job may be passed over this many times: in a full pool it waits for the ends of eight more jobs. */
-export const MOST_PASSED_OVER = 8;
-
-/** The properties of a waiting job that `chooseWaiting` depends on. */
-interface Waiting extends Wants {
-  passed_over: number;
-}
-
-/**
- * Chooses which of the first waiting jobs gets a slot of this worker: the first that does not do better at one of the
- * other workers, so that a new prompt is passed over by none; if all do better elsewhere, the first. The jobs before
- * the chosen one are counted as passed over once more.
- * @param line the first waiting jobs in the order of dispatch, never empty
- */
-export function chooseWaiting<J extends Waiting>(
-  scorers: Scorers,
-  line: readonly J[],
-  worker: Worker,
-  rivals: readonly Worker[],
-): J {
-  const [first] = line;
-  for (const [index, job] of line.entries()) {
-    if (isPassedOver(scorers, job, worker, rivals)) continue;
-    for (const passed of line.slice(0, index)) passed.passed_over += 1;
-    return job;
-  }
-  return first!;
-}
-
-/** Returns the other workers of the worker's pool that a job may be left to. @param workers all connected workers */
-export function rivalsOf(scorers: Scorers, worker: Worker, workers: readonly Worker[]): Worker[] {
-  const { config_id } = worker.session;
-  const isPreferred = (other: Worker) =>
-    scorers.every(({ prefers }) => prefers === undefined || prefers(other, WANTS_NOTHING));
-  return workers.filter(
-    (other) =>
-      other !== worker &&
-      isPreferred(other) &&
-      other.session.config_id === config_id &&
-      usableSlots(other) > 0,
-  );
-}
-
-/** Says whether the job is left to another worker: it does better there, and has not been passed over too often. */
-export function isPassedOver(
-  scorers: Scorers,
-  job: Waiting,
-  worker: Worker,
-  rivals: readonly Worker[],
-): boolean {
-  return (
-    job.passed_over < MOST_PASSED_OVER && rivals.some((rival) => compare(scorers, rival, worker, job) > 0)
-  );
 }
 
 /** Returns the one that was created first, the first of equals; null where both are null. */

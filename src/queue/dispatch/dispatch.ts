@@ -2,16 +2,7 @@ import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import {
-  chooseWaiting,
-  chooseWorker,
-  isPassedOver,
-  MOST_LOOKED_AT,
-  mayDiffer,
-  rivalsOf,
-  WANTS_NOTHING,
-  type Wants,
-} from './choose.ts';
+import { MOST_LOOKED_AT, WANTS_NOTHING, type Wants } from './choose.ts';
 import { firstJobs, otherModels } from './fair-order.ts';
 import { SCORERS } from './scorers.ts';
 import { send } from './send.ts';
@@ -24,7 +15,7 @@ import { send } from './send.ts';
  */
 export function dispatch(core: Core): WaitingJob[] {
   let waiting: WaitingJob[] = [];
-  for (const scorer of SCORERS) scorer.reopen?.(core);
+  SCORERS.reopen(core);
   // A job that cannot be sent ends at once and frees its slot again.
   for (let open = core.ready.take(); open !== null; open = core.ready.take()) {
     for (const configId of open.pools) fillPool(core, configId);
@@ -70,46 +61,18 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (job.held !== null) return false;
   const mayHave = (worker: Worker) =>
     mayRun(worker, job.model) &&
-    isOpen(core, worker.session.config_id, job.priority) &&
-    fits(core, worker, job);
+    SCORERS.isOpen(core, worker.session.config_id, job.priority) &&
+    SCORERS.fits(core, worker, job);
   for (;;) {
     const worker = chooseLive(core, mayHave, job);
     if (!worker) {
-      unplaced(core, job);
+      SCORERS.unplaced(core, job);
       return false;
     }
-    if (isDeclined(core, worker, job)) continue;
+    if (SCORERS.isDeclined(core, worker, job)) continue;
     send(core, worker, job);
     return true;
   }
-}
-
-/** Says whether jobs of this priority may begin in the pool now. */
-function isOpen(core: Core, configId: string, priority: number): boolean {
-  for (const scorer of SCORERS) if (scorer.opens?.(core, configId, priority) === false) return false;
-  return true;
-}
-
-/** Says whether the worker, which serves the job's model, may have the job now. */
-function fits(core: Core, worker: Worker, job: Job): boolean {
-  if (worker.declined.has(job.id)) return false;
-  for (const scorer of SCORERS) if (scorer.fits?.(core, worker, job) === false) return false;
-  return true;
-}
-
-/** Says whether the worker, which was chosen, cannot run the job and has declined it now. */
-function isDeclined(core: Core, worker: Worker, job: Job): boolean {
-  for (const scorer of SCORERS) {
-    if (scorer.suits?.(core, worker, job) !== false) continue;
-    worker.declined.add(job.id);
-    return true;
-  }
-  return false;
-}
-
-/** Notes that the job was given to no worker. */
-function unplaced(core: Core, job: Job): void {
-  for (const scorer of SCORERS) scorer.unplaced?.(core, job);
 }
 
 /**
@@ -122,7 +85,7 @@ function chooseLive(
   wants: Wants = WANTS_NOTHING,
 ): Worker | null {
   for (;;) {
-    const worker = chooseWorker(SCORERS, core.workers.all(), mayHave, wants);
+    const worker = SCORERS.chooseWorker(core.workers.all(), mayHave, wants);
     if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }
@@ -130,8 +93,8 @@ function chooseLive(
 /** Gives a job that the least loaded worker of a pool may run to the one that suits it best. */
 function placeNext(core: Core, least: Worker, job: Job, isWilling: (worker: Worker) => boolean): void {
   const mayHave = (worker: Worker) =>
-    worker === least || (isWilling(worker) && serves(core, worker, job) && fits(core, worker, job));
-  const worker = mayDiffer(SCORERS, least, job) ? (chooseLive(core, mayHave, job) ?? least) : least;
+    worker === least || (isWilling(worker) && serves(core, worker, job) && SCORERS.fits(core, worker, job));
+  const worker = SCORERS.mayDiffer(least, job) ? (chooseLive(core, mayHave, job) ?? least) : least;
   sendOrPass(core, worker, job);
 }
 
@@ -146,7 +109,7 @@ function serves(core: Core, worker: Worker, job: Job): boolean {
  * makes room for the next.
  */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
-  if (isDeclined(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
+  if (SCORERS.isDeclined(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
   send(core, worker, job);
 }
 
@@ -160,24 +123,24 @@ function suitedBest(
   first: WaitingJob,
   mayBegin: (priority: number) => boolean,
 ): WaitingJob {
-  const rivals = rivalsOf(SCORERS, worker, core.workers.all());
-  if (!isPassedOver(SCORERS, first, worker, rivals)) return first;
+  const rivals = SCORERS.rivalsOf(worker, core.workers.all());
+  if (!SCORERS.isPassedOver(first, worker, rivals)) return first;
   const line = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin) as WaitingJob[];
-  return chooseWaiting(SCORERS, line, worker, rivals);
+  return SCORERS.chooseWaiting(line, worker, rivals);
 }
 
 /** Returns the next job for a worker; null if the worker may begin none. */
 function nextFor(core: Core, worker: Worker): Job | null {
   // Skips priorities that may not begin, as is the case of batch work after every line of a batch.
-  const mayBegin = (priority: number) => isOpen(core, worker.session.config_id, priority);
+  const mayBegin = (priority: number) => SCORERS.isOpen(core, worker.session.config_id, priority);
   const [first] = firstJobs(core, worker, 1, mayBegin);
   if (first === undefined) return null;
   let next = first;
-  if (fits(core, worker, first)) {
-    if (first.mode === 'stored' || !mayDiffer(SCORERS, worker, first)) return first;
+  if (SCORERS.fits(core, worker, first)) {
+    if (first.mode === 'stored' || !SCORERS.mayDiffer(worker, first)) return first;
     next = suitedBest(core, worker, first, mayBegin);
-    if (next === first || fits(core, worker, next)) return next;
+    if (next === first || SCORERS.fits(core, worker, next)) return next;
   }
-  unplaced(core, next);
+  SCORERS.unplaced(core, next);
   return null;
 }

@@ -1,7 +1,7 @@
 import { ADAPTERS } from './adapters.ts';
 import { BASE_WORKERS } from './base-workers.ts';
 import { BATCH_WORK } from './batch-work.ts';
-import type { Scorer } from './choose.ts';
+import { Scorers } from './choose.ts';
 import { PREFIXES } from './prefixes.ts';
 import { RETRIES } from './retries.ts';
 import { WAKING } from './waking.ts';
@@ -10,4 +10,4 @@ import { WAKING } from './waking.ts';
  * All that decides which worker gets which job, beside free slots, load and the models that are served. The order is
  * that in which they prefer workers and rate them.
  */
-export const SCORERS: readonly Scorer[] = [RETRIES, WAKING, BATCH_WORK, BASE_WORKERS, ADAPTERS, PREFIXES];
+export const SCORERS = new Scorers([RETRIES, WAKING, BATCH_WORK, BASE_WORKERS, ADAPTERS, PREFIXES]);

@@ -93,7 +93,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
   occupySlot(worker, leased, now);
-  for (const scorer of SCORERS) scorer.given?.(worker, leased);
+  SCORERS.given(worker, leased);
   const files =
     file_key === null ? null : fileAddresses(core, worker, { job_id: leased.id, fence_token, key: file_key });
   return { leased, files };
