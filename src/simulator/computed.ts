@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readMessages } from './apis.ts';
 import { ApiError, badRequest, invalidBody } from './errors.ts';
 import { readForm, readJson, sendJson } from './http.ts';
-import { readMessages } from './messages.ts';
 import { readChat } from './requests.ts';
 import { countTokens, seedFrom } from './text.ts';
 

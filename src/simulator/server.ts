@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { generatingApis } from './apis.ts';
+import { generatingApis, messagesError } from './apis.ts';
 import { computedRoutes } from './computed.ts';
 import { setPace } from './controls.ts';
 import { type Dialect, dialectOf, type LogSink } from './dialect.ts';
@@ -9,7 +9,6 @@ import { SimulatedEngine } from './engine.ts';
 import { ApiError, internalError } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
 import { readJson, sendJson } from './http.ts';
-import { messagesError } from './messages.ts';
 import type { SimulatorOptions } from './options.ts';
 import { modelList } from './shapes.ts';
 import { deathLines } from './startup-log.ts';

@@ -5,9 +5,8 @@ import type { InsideQueue, Ports } from '../ports.ts';
 import type { Dial, Socket, SocketEvents } from '../session/socket.ts';
 import { InsideConnection } from './inside-connection.ts';
 import { JobAnswer, outcomeOf } from './job-answer.ts';
-import { Pings } from './pings.ts';
 import { type Platform, readTakenJob, type TakenJob } from './platform.ts';
-import { Polling } from './polling.ts';
+import { Pings, Polling } from './polling.ts';
 
 /** The address that the worker dials; it names nothing outside of this process. */
 export const RUNPOD_URL = 'ws://runpod';

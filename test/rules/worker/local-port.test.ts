@@ -1,7 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/index.ts';
-import { type LocalPort, openLocalPort } from '../../../src/worker/telemetry/local-port.ts';
-import { joinPages } from '../../../src/worker/telemetry/metrics-page.ts';
+import { joinPages, type LocalPort, openLocalPort } from '../../../src/worker/telemetry/local-port.ts';
 import { freePort } from '../../support/ports.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
