@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readMessages } from './apis.ts';
 import { ApiError, badRequest, invalidBody } from './errors.ts';
+import type { Body } from './fields.ts';
 import { readForm, readJson, sendJson } from './http.ts';
 import { readChat } from './requests.ts';
 import { countTokens, seedFrom } from './text.ts';
 
 /** This file makes answers without generation, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
-
-type Body = Record<string, unknown>;
 
 interface Model {
   names: readonly string[];

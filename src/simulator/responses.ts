@@ -3,11 +3,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { ApiError } from './errors.ts';
+import type { Body } from './fields.ts';
 import { type GenerationRequest, readChat } from './requests.ts';
 import type { Finish, Receiver } from './scheduler.ts';
 import { type AnswerHead, namedEvent, type Shapes, type Usage } from './shapes.ts';
-
-type Body = Record<string, unknown>;
 
 /** Reads a body of `/v1/responses`. @throws ApiError */
 export function readResponses(body: Body, servedNames: readonly string[]): GenerationRequest {
