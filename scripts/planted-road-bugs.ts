@@ -59,13 +59,13 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'an attempt is counted twice',
-    file: 'src/queue/attempts/retry.ts',
+    file: 'src/queue/attempts/end.ts',
     line: 'const attempts = earlier.length + 1;',
     becomes: 'const attempts = earlier.length + 2;',
   },
   {
     name: 'a release is charged',
-    file: 'src/queue/attempts/retry.ts',
+    file: 'src/queue/attempts/end.ts',
     line: 'release(job, { attempts, attempt_errors, run_after, kept });',
     becomes: 'release(job, { attempts: attempts + 1, attempt_errors, run_after, kept });',
   },
@@ -120,8 +120,8 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'the end of a job forgets to free its slot',
     file: 'src/queue/attempts/end.ts',
-    line: 'core.workers.freeSlot(job.worker_id, job.id, job.fence_token);',
-    becomes: '',
+    line: "core.workers.freeSlot(job.worker_id, job.id, job.fence_token);\n    if (by !== 'worker'",
+    becomes: "if (by !== 'worker'",
   },
   {
     name: 'a dispatch pass does not look at slots that were freed',
@@ -137,7 +137,7 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'a base worker that lost a lease waits to be heard',
-    file: 'src/queue/attempts/half-open.ts',
+    file: 'src/queue/attempts/connection.ts',
     line: "else if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
     becomes: 'else worker.unresponsive = true;',
   },

@@ -94,7 +94,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what a worker that is cut off goes on with holds nothing',
-    file: 'src/queue/attempts/lost-connection.ts',
+    file: 'src/queue/attempts/connection.ts',
     line: 'core.admission.earlier.lostWorker(worker.session.worker_id, graceEnds);',
     becomes: 'core.admission.earlier.registered(worker.session.worker_id, new Map());',
   },

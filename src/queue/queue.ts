@@ -2,7 +2,7 @@ import type { Asked } from '../durable/calls.ts';
 import { createTables } from '../durable/ports.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { completeSettings, type GivenSettings } from '../settings/queue-settings.ts';
-import { loseConnection } from './attempts/lost-connection.ts';
+import { loseConnection } from './attempts/connection.ts';
 import { COMMANDS, VIEWS, WAITS } from './calls.ts';
 import {
   awaitEarlierRequests,

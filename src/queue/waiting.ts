@@ -1,14 +1,13 @@
 import { RETRY_AFTER_SECONDS, waitingFull } from '../admission/fullness.ts';
 import type { PoolStart } from '../fleet/rpc.ts';
 import { listNames, shortName } from '../protocol/index.ts';
-import { endUnfinished } from './attempts/end.ts';
-import { timePassed } from './attempts/time-passed.ts';
+import { endUnfinished, timePassed } from './attempts/end.ts';
 import { emit } from './events/projection.ts';
 import type { WaitingJob } from './job.ts';
 import { type RequestAnswer, type WaitingLineView, workerNamed } from './rpc.ts';
 import type { Core } from './state/state.ts';
 import { isLeaving, mayRun, type Worker } from './state/worker.ts';
-import { due } from './store/alarm.ts';
+import { due } from './store/ports.ts';
 
 /** Decides whether a job may wait and until when, and words the answer to its caller when it may not. */
 

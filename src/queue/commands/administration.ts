@@ -1,14 +1,13 @@
 import type { ReportedLimits } from '../../admission/accounts.ts';
 import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
+import { closeForToken } from '../attempts/connection.ts';
 import { endUnfinished } from '../attempts/end.ts';
-import { closeForToken } from '../attempts/ended-token.ts';
 import { UsageBook } from '../projections/usage-book.ts';
 import { sumUsage } from '../projections/usage-table.ts';
 import type { UsageSum, UsageWanted } from '../rpc.ts';
 import { type Core, leasedBy } from '../state/state.ts';
-import { saveCordon } from '../store/cordon-table.ts';
-import { endedAt } from '../store/session-table.ts';
+import { endedAt, saveCordon } from '../store/session-table.ts';
 
 /**
  * Cordons these workers and no others: they get no more jobs and finish those that they hold. A worker that connects

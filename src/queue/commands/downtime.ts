@@ -1,12 +1,11 @@
-import { leaseSecondsFor } from '../attempts/lease.ts';
+import { leaseSecondsFor } from '../attempts/connection.ts';
 import { emit } from '../events/projection.ts';
 import { ORPHANED } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
-import { due } from '../store/alarm.ts';
-import { readCordon } from '../store/cordon-table.ts';
 import { leasedByWorker, leasedJobs } from '../store/leases-table.ts';
-import { servedBySession, sessionsEndedSince } from '../store/session-table.ts';
+import { due } from '../store/ports.ts';
+import { readCordon, servedBySession, sessionsEndedSince } from '../store/session-table.ts';
 import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
 
 /** Reads workers and jobs back from both stores after a hibernation, which leaves the sockets and loses the memory. */

@@ -1,15 +1,17 @@
-import { endUnfinished } from '../attempts/end.ts';
-import { closeExpired, nextExpiry } from '../attempts/ended-token.ts';
-import { closeHalfOpen, leaseRanOut, nextHalfOpen } from '../attempts/half-open.ts';
-import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { revoke } from '../attempts/revoke.ts';
-import { timePassed } from '../attempts/time-passed.ts';
+import {
+  closeExpired,
+  closeHalfOpen,
+  leaseRanOut,
+  nextExpiry,
+  nextHalfOpen,
+} from '../attempts/connection.ts';
+import { endUnfinished, failAttempt, releaseAttempt, revoke, timePassed } from '../attempts/end.ts';
 import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
 import { ORPHANED, OVERDUE, type StoredJob, type WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
-import { due } from '../store/alarm.ts';
 import { deadlinesDue, nextDue } from '../store/jobs-table.ts';
 import { leasesDue } from '../store/leases-table.ts';
+import { due } from '../store/ports.ts';
 import { forgetSessions, nextToForget } from '../store/session-table.ts';
 import { type OldJob, oldestSettled, oldestSettledAt } from '../store/settlements-table.ts';
 import { SECOND_LOOK_MS } from './downtime.ts';

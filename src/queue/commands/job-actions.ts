@@ -1,6 +1,5 @@
 import { type Failure, isSettled } from '../../protocol/index.ts';
-import { breakUnknown, CANCELLED, endUnfinished } from '../attempts/end.ts';
-import { revoke } from '../attempts/revoke.ts';
+import { breakUnknown, CANCELLED, endUnfinished, revoke } from '../attempts/end.ts';
 import { emit } from '../events/projection.ts';
 import { type JobsAction, maySee, type RetryAnswer, type ToldJob, type Viewer } from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';

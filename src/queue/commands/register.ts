@@ -9,17 +9,15 @@ import {
 } from '../../protocol/index.ts';
 import { givenAt, resumeRequest } from '../attempts/account.ts';
 import { claimOf } from '../attempts/claim.ts';
-import { breakUnknown } from '../attempts/end.ts';
-import { leaseSecondsFor } from '../attempts/lease.ts';
-import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { denyWorker } from '../attempts/worker-id.ts';
+import { denyWorker, leaseSecondsFor } from '../attempts/connection.ts';
+import { breakUnknown, failAttempt, releaseAttempt } from '../attempts/end.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import { emit } from '../events/projection.ts';
 import type { Job } from '../job.ts';
 import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
 import { newWorker, occupySlot, profileOf, type Worker } from '../state/worker.ts';
-import { due } from '../store/alarm.ts';
 import type { Connection, Session } from '../store/ports.ts';
+import { due } from '../store/ports.ts';
 import { beginSession, findBootId } from '../store/session-table.ts';
 
 /** Registers a worker, which takes over from its own older connection, resumes what it still runs and gets jobs. */

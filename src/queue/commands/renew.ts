@@ -1,7 +1,7 @@
 import { bounds, type JobProgress, type JobRef, type Renew } from '../../protocol/index.ts';
 import { duration } from '../../protocol/text.ts';
 import { claimOf } from '../attempts/claim.ts';
-import { leaseSecondsFor } from '../attempts/lease.ts';
+import { leaseSecondsFor } from '../attempts/connection.ts';
 import { emit } from '../events/projection.ts';
 import type { Job } from '../job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';

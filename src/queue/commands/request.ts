@@ -8,7 +8,7 @@ import {
   type Unserved,
   type WaitingRequest,
 } from '../rpc.ts';
-import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
+import { costOfModel, isNamed, livePool } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting.ts';
 

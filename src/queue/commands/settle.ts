@@ -12,12 +12,11 @@ import {
 import { duration } from '../../protocol/text.ts';
 import { usageIn } from '../attempts/account.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
-import { endJob } from '../attempts/end.ts';
-import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
+import { endJob, failAttempt, releaseAttempt } from '../attempts/end.ts';
 import { emit } from '../events/projection.ts';
 import type { Job } from '../job.ts';
+import { timesOf } from '../job.ts';
 import { type Core, findJob } from '../state/state.ts';
-import { timesOf } from '../state/times.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 
 /** Settles a job that succeeded: checks the fence, settles the job in its store and acknowledges, all in one commit. */

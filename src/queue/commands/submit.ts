@@ -14,8 +14,8 @@ import {
   UNSERVED,
   type Unserved,
 } from '../rpc.ts';
-import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
+import { costOfModel, isNamed, livePool } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';

@@ -12,7 +12,7 @@ import {
 import { liveAnswerOf } from '../state/fences.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
-import { moveOutputCursor, readOutputCursor } from '../store/output-cursor.ts';
+import { moveOutputCursor, readOutputCursor } from '../store/jobs-table.ts';
 
 type Answer = (view: ToldJob | null) => void;
 

@@ -1,4 +1,4 @@
-import { closeIfHalfOpen } from '../attempts/half-open.ts';
+import { closeIfHalfOpen } from '../attempts/connection.ts';
 import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';

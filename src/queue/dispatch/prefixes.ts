@@ -4,7 +4,7 @@ import type { Scorer } from './choose.ts';
 
 /**
  * Guesses which worker's engine has computed the beginning of a prompt, from what was dispatched
- * (state/prefix-cache.ts). Being a guess, it only chooses between workers and between waiting jobs: no slot stays free
+ * (state/worker.ts). Being a guess, it only chooses between workers and between waiting jobs: no slot stays free
  * for it, and no job is held back for long.
  */
 

@@ -1,9 +1,7 @@
 import { bounds, type JobTrace, payloadText, unpack } from '../../protocol/index.ts';
 import { accountOf } from '../attempts/account.ts';
-import { unheardLimitMs } from '../attempts/half-open.ts';
-import { leaseSecondsFor } from '../attempts/lease.ts';
-import { failAttempt } from '../attempts/retry.ts';
-import { revoke } from '../attempts/revoke.ts';
+import { leaseSecondsFor, unheardLimitMs } from '../attempts/connection.ts';
+import { failAttempt, revoke } from '../attempts/end.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
 import { emit } from '../events/projection.ts';
 import type { Job, WaitingJob } from '../job.ts';
@@ -16,10 +14,10 @@ import {
 } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
-import { movedFrom } from '../state/kept-partial.ts';
+import { movedFrom } from '../state/partial-answers.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
-import { due } from '../store/alarm.ts';
+import { due } from '../store/ports.ts';
 import { SCORERS } from './scorers.ts';
 
 /** The reason for rejecting a frame that is too long, for which a worker would close its socket. */

@@ -6,12 +6,11 @@ import {
 } from '../../protocol/index.ts';
 import type { JobEvent, OtherEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
-import { isBatchWork } from '../job.ts';
+import { firstTokenAt, isBatchWork, submittedAt } from '../job.ts';
 import { type RefusalReason, SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { firstTokenAt, submittedAt } from '../state/times.ts';
 import type { Sql } from '../store/ports.ts';
-import { rows } from '../store/rows.ts';
+import { rows } from '../store/ports.ts';
 import { newCounts, observe, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 

@@ -3,12 +3,12 @@ import type { JobEvent, JobStep } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
 import type { StoredJob, WaitingJob } from '../job.ts';
 import { iso, maySee, type Viewer } from '../rpc.ts';
-import { Newest } from '../state/newest.ts';
+import { Newest } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
 import { newestAttempt } from '../store/job-view.ts';
 import { findJob } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
-import { rows } from '../store/rows.ts';
+import { rows } from '../store/ports.ts';
 
 /**
  * What happened to each job, step by step: why it ran twice, where its time went.

@@ -6,8 +6,8 @@ import {
 } from '../../protocol/index.ts';
 import type { JobEvent, OtherEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
+import { firstTokenAt, givenAt, submittedAt } from '../job.ts';
 import type { Core } from '../state/state.ts';
-import { firstTokenAt, givenAt, submittedAt } from '../state/times.ts';
 import { keyOf } from './usage.ts';
 
 /**

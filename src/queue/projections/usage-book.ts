@@ -4,7 +4,7 @@ import type { Charge } from '../../admission/charge.ts';
 import type { Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
-import { Newest } from '../state/newest.ts';
+import { Newest } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
 import type { Counts } from './counts.ts';
 import {

@@ -1,9 +1,8 @@
 import type { JobEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
 import type { Core } from '../state/state.ts';
-import { due } from '../store/alarm.ts';
 import type { Sql } from '../store/ports.ts';
-import { row, rows } from '../store/rows.ts';
+import { due, row, rows } from '../store/ports.ts';
 
 /** Settlements of this many ms are posted together. */
 const GATHER_MS = 100;

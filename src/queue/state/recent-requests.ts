@@ -1,5 +1,4 @@
 import type { RequestRecord } from '../../protocol/index.ts';
-import { Newest } from './newest.ts';
 
 /** A cancellation overtakes its request by at most this many ms. */
 const GONE_MS = 60_000;
@@ -85,5 +84,22 @@ export class RecentRequests {
   get nextDecided(): number | null {
     for (const { until } of this.#undecided.values()) return until;
     return null;
+  }
+}
+
+/** A map of the newest entries: beyond `most` it forgets the oldest. A key that is set again is the newest. */
+export class Newest<K, V> extends Map<K, V> {
+  readonly #most: number;
+
+  constructor(most: number) {
+    super();
+    this.#most = most;
+  }
+
+  override set(key: K, value: V): this {
+    this.delete(key);
+    super.set(key, value);
+    if (this.size > this.#most) this.delete(this.keys().next().value!);
+    return this;
   }
 }

@@ -9,7 +9,7 @@ import { countHeld, jobsWithCost } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';
 import { JobRows } from './job-rows.ts';
-import { PoolStarts } from './pool-starts.ts';
+import { PoolStarts } from './pools.ts';
 import { ReadySet } from './ready-set.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { StoredJobs } from './stored-jobs.ts';

@@ -3,7 +3,6 @@ import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { Line } from '../../admission/held.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
 import type { Ending, JobStore, Lease, ORPHANED, Release, StoredJob, WaitingJob } from '../job.ts';
-import { due } from '../store/alarm.ts';
 import {
   deleteJobs,
   endJob,
@@ -20,10 +19,11 @@ import { extendLease, orphanLease, postponeLease } from '../store/leases-table.t
 import type { NewJobRow } from '../store/new-jobs.ts';
 import { holdJob, nextHeldId, wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { due } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { JobRows } from './job-rows.ts';
-import type { KeptPartial } from './kept-partial.ts';
+import type { KeptPartial } from './partial-answers.ts';
 import { PartialAnswers } from './partial-answers.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';

@@ -2,7 +2,7 @@ import type { StoredJob } from '../job.ts';
 import type { JobFilter } from '../rpc.ts';
 import { COLUMNS, jobs } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
-import { rows } from './rows.ts';
+import { rows } from './ports.ts';
 
 /** What an index holds of a job, without a look at its row. */
 export interface Looked {

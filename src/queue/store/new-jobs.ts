@@ -2,7 +2,7 @@ import type { JobState } from '../../protocol/index.ts';
 import { NEVER_GIVEN, type StoredJob } from '../job.ts';
 import { writeExtras } from './jobs-table.ts';
 import type { Sql, SqlValue } from './ports.ts';
-import { row } from './rows.ts';
+import { row } from './ports.ts';
 
 /* Rows of jobs that are written for the first time. */
 

@@ -1,7 +1,7 @@
 import type { StoredJob } from '../job.ts';
 import { COLUMNS, jobs, readExtras } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
-import { row, rows } from './rows.ts';
+import { row, rows } from './ports.ts';
 
 /** The pool, priority and tenant by which pending jobs are looked up. */
 type Place = Pick<StoredJob, 'config_id' | 'priority' | 'tenant'>;

@@ -1,4 +1,4 @@
-import type { Alarm, Sql } from '../../durable/ports.ts';
+import type { Alarm, Sql, SqlValue } from '../../durable/ports.ts';
 import type { FleetEvent } from '../../fleet/rpc.ts';
 import type { BrokenReason, QueueFrame } from '../../protocol/index.ts';
 
@@ -82,4 +82,20 @@ export interface Session {
   machine_id: string | null;
   /** When the worker connected, epoch ms. */
   connected_at: number;
+}
+
+/** Returns the rows of a statement, typed by its columns: the one place that takes such a type on trust. */
+export function rows<T>(sql: Sql, query: string, ...bindings: SqlValue[]): T[] {
+  return sql.exec(query, ...bindings) as unknown as T[];
+}
+
+/** Returns the first row; null if there is none. */
+export function row<T>(sql: Sql, query: string, ...bindings: SqlValue[]): T | null {
+  return rows<T>(sql, query, ...bindings)[0] ?? null;
+}
+
+/** Sets the alarm for this time unless it is set earlier: a move of the alarm costs a row. */
+export function due({ alarm }: Pick<Storage, 'alarm'>, atMs: number): void {
+  const armed = alarm.get();
+  if (armed === null || armed > atMs) alarm.set(atMs);
 }

@@ -1,6 +1,5 @@
 import type { AdapterState } from '../../protocol/index.ts';
-import type { Sql } from './ports.ts';
-import { rows } from './rows.ts';
+import { rows, type Sql } from './ports.ts';
 
 /**
  * Every statement on what is stored of workers' connections: what a reconnect and a hibernation need. What else is
@@ -158,4 +157,17 @@ export function nextToForget(sql: Sql, retentionMs: number, connectedMs: number)
     connectedMs,
   )[0];
   return row?.at == null ? null : Number(row.at);
+}
+
+/** Returns the ids of the workers that get no more jobs; they are one row of `meta`. */
+export function readCordon(sql: Sql): string[] {
+  const row = sql.exec(`SELECT value FROM meta WHERE key = 'cordon'`)[0];
+  return row ? (JSON.parse(String(row.value)) as string[]) : [];
+}
+
+export function saveCordon(sql: Sql, workerIds: readonly string[]): void {
+  sql.exec(
+    `INSERT INTO meta (key, value) VALUES ('cordon', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+    JSON.stringify(workerIds),
+  );
 }

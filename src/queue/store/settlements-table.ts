@@ -1,5 +1,5 @@
 import type { Sql } from './ports.ts';
-import { row, rows } from './rows.ts';
+import { row, rows } from './ports.ts';
 
 /**
  * Statements on settlements in their order. Each settlement has a number, written in the commit that settles its job,

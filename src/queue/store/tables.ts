@@ -21,7 +21,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // the answer too, while it is made. token_name: the token that submitted the job. model: the model that the job
   // names. payload_file: the file with a payload that is too long for the row. result_file: the file with the result of
   // the newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes
-  // on from (state/kept-partial.ts). is_held 1: the job is pending and admission control holds it back; its run_after
+  // on from (state/partial-answers.ts). is_held 1: the job is pending and admission control holds it back; its run_after
   // is null. extras: JSON of the JobExtras, all that only features read and no statement selects by; null for none.
   // is_limited 1: the extras have a cost. All times in epoch ms.
   `CREATE TABLE jobs (

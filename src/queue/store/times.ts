@@ -1,6 +1,6 @@
 import { OVERDUE } from '../job.ts';
 import type { Sql } from './ports.ts';
-import { row } from './rows.ts';
+import { row } from './ports.ts';
 
 /** Statements on the times that rows hold, for when the queue stood still or its clock is set back. All in epoch ms. */
 

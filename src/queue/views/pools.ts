@@ -3,7 +3,7 @@ import { poolSlots, slotsForBatches } from '../dispatch/batch-work.ts';
 import { Charges } from '../projections/charges.ts';
 import { Counts } from '../projections/counts.ts';
 import type { BatchSlots, Pending, PoolNow } from '../rpc.ts';
-import { livePool } from '../state/live-pool.ts';
+import { livePool } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
 import { oldestPending } from '../store/pending-table.ts';

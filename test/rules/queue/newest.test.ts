@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Newest } from '../../../src/queue/state/newest.ts';
+import { Newest } from '../../../src/queue/state/recent-requests.ts';
 
 it('keeps the newest entries, of which one that is set again is one', () => {
   const newest = new Newest<string, number>(2);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { WaitingCalls } from '../../../src/queue/projections/waiters.ts';
-import { Soonest } from '../../../src/queue/state/soonest.ts';
+import { Soonest } from '../../../src/queue/state/waiting-jobs.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 describe('the soonest of many times', () => {

@@ -1,8 +1,15 @@
 import type { Cost } from '../../admission/job.ts';
-import type { PoolChoice } from '../../fleet/rpc.ts';
+import type { PoolChoice, PoolStart } from '../../fleet/rpc.ts';
 import { listNames } from '../../protocol/index.ts';
-import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
+import type { Workers } from './workers.ts';
+
+/** What of the core says which pools there are. */
+interface Pools {
+  workers: Workers;
+  starts: PoolStarts;
+  now(): number;
+}
 
 /**
  * Returns the pool that a request for this model is for, by the workers that are connected or expected back any moment,
@@ -11,7 +18,7 @@ import { servesModel } from './worker.ts';
  * @param model null if the request names none
  * @returns null if the fleet object is to be asked
  */
-export function livePool(core: Core, model: string | null): PoolChoice | null {
+export function livePool(core: Pools, model: string | null): PoolChoice | null {
   const workers = core.workers.present(core.now());
   // A model may be called "default" itself.
   const named =
@@ -42,9 +49,51 @@ export function isNamed(model: string | null): model is string {
  * the engines of the pool serve.
  * @param configId the job's pool; null if none is known
  */
-export function costOfModel(core: Core, model: string | null, tokens: number, configId: string | null): Cost {
+export function costOfModel(
+  core: Pools,
+  model: string | null,
+  tokens: number,
+  configId: string | null,
+): Cost {
   if (isNamed(model) && model !== configId) return { model, tokens };
   const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
   const served = workers.find(({ models }) => models.length > 0)?.models[0];
   return { model, ...(served !== undefined && { served }), tokens };
+}
+
+/**
+ * Pools that the scheduler starts workers for, as the fleet object last reported. They are in memory alone: the fleet
+ * object reports them with every answer to a report, and with the pool of a model that no connected worker serves.
+ */
+export class PoolStarts {
+  #byId = new Map<string, PoolStart>();
+  #text = '';
+
+  /** Replaces all pools. @returns whether they differ from those before */
+  replace(starts: readonly PoolStart[]): boolean {
+    const text = JSON.stringify(starts);
+    if (text === this.#text) return false;
+    this.#text = text;
+    this.#byId = new Map(starts.map((start) => [start.config_id, start]));
+    return true;
+  }
+
+  /** Adds a pool that the fleet object has just reported. */
+  add(start: PoolStart): void {
+    this.#byId.set(start.config_id, start);
+    this.#text = '';
+  }
+
+  all(): PoolStart[] {
+    return [...this.#byId.values()];
+  }
+
+  of(configId: string): PoolStart | null {
+    return this.#byId.get(configId) ?? null;
+  }
+
+  /** Returns the pool that callers mean by this name. */
+  named(model: string): PoolStart | null {
+    return this.of(model) ?? this.all().find(({ names }) => names.includes(model)) ?? null;
+  }
 }
