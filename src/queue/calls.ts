@@ -7,12 +7,14 @@ import {
   payloadOf,
   storeResult,
 } from './attempts/tickets.ts';
-import { cordon, endTokens, limits, reportLimits, usage } from './commands/administration.ts';
-import { actOnJobs, cancel, purge, retry } from './commands/job-actions.ts';
+import { cordon, endTokens, limits, reportLimits } from './commands/administration.ts';
+import { actOnJobs, cancel, purge, retry, takeOutput } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
-import { follow, get, leaveListener, listen, nextSettled, takeOutput, wait } from './commands/wait.ts';
 import { ledger, stayed } from './projections/ledger.ts';
+import { leaveListener, listen, nextSettled } from './projections/listeners.ts';
+import { usage } from './projections/usage-book.ts';
+import { follow, get, wait } from './projections/waiters.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, waitingJob, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';

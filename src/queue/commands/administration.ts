@@ -3,9 +3,6 @@ import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
 import { closeForToken } from '../attempts/connection.ts';
 import { endUnfinished } from '../attempts/end.ts';
-import { UsageBook } from '../projections/usage-book.ts';
-import { sumUsage } from '../projections/usage-table.ts';
-import type { UsageSum, UsageWanted } from '../rpc.ts';
 import { type Core, leasedBy } from '../state/state.ts';
 import { endedAt, saveCordon } from '../store/session-table.ts';
 
@@ -64,13 +61,4 @@ export function reportLimits(core: Core, changed: readonly ReportedLimits[]): vo
 /** Returns the usage and limits of every token that has limits. */
 export function limits(core: Core): LimitView[] {
   return core.admission.book.views();
-}
-
-/** The most rows of an answer about usage; more must be requested in parts. */
-const MOST_ROWS = 10_000;
-
-/** Writes what is still counted in memory, and sums everything that was used until now. */
-export function usage(core: Core, wanted: UsageWanted): UsageSum[] {
-  core.projections.get(UsageBook).write();
-  return sumUsage(core.sql, wanted, MOST_ROWS);
 }

@@ -1,9 +1,17 @@
 import { type Failure, isSettled } from '../../protocol/index.ts';
 import { breakUnknown, CANCELLED, endUnfinished, revoke } from '../attempts/end.ts';
 import { emit } from '../events/projection.ts';
-import { type JobsAction, maySee, type RetryAnswer, type ToldJob, type Viewer } from '../rpc.ts';
+import {
+  type JobsAction,
+  maySee,
+  type OutputCursor,
+  type RetryAnswer,
+  type ToldJob,
+  type Viewer,
+} from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
+import { moveOutputCursor } from '../store/jobs-table.ts';
 import { pendingOfPool } from '../store/pending-table.ts';
 
 /**
@@ -83,4 +91,19 @@ export function purge(core: Core, configId: string, viewer: Viewer): number {
   const jobs = pendingOfPool(core.sql, configId, viewer, BITE_JOBS);
   for (const job of jobs) endUnfinished(core, job, 'cancelled', 'cancelled', 'its caller purged the queue');
   return jobs.length;
+}
+
+/**
+ * Takes some of a job's outputs for a caller, which next time gets those after them.
+ * @returns false if another caller took them meanwhile, or there is no such job
+ */
+export function takeOutput(
+  core: Core,
+  jobId: string,
+  from: OutputCursor,
+  to: OutputCursor,
+  viewer: Viewer,
+): boolean {
+  const job = core.stored.find(jobId);
+  return job !== null && maySee(viewer, job.tenant) && moveOutputCursor(core.sql, jobId, from, to);
 }

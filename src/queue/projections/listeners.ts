@@ -1,6 +1,9 @@
+import { isSettled } from '../../protocol/index.ts';
 import type { JobEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
+import { maySee, type SettledJobs, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
+import { viewOf } from '../store/job-view.ts';
 
 /**
  * Answers a listener's question.
@@ -161,4 +164,72 @@ export class Listeners implements Projection {
     listener.forgotten_at = this.#now() + FORGOTTEN_AFTER_MS;
     asked?.answer('settled');
   }
+}
+
+/** The most characters that one answer holds, about; the rest comes with the next. */
+const ANSWER_CHARACTERS = 4_000_000;
+/** The most results in files that one answer may name: the gateway reads them side by side, all in memory. */
+const LONG_RESULTS = 4;
+
+/** Listens for jobs by id. @returns the ids under which there is no job, or none for this viewer */
+export function listen(core: Core, listener: string, jobIds: readonly string[], viewer: Viewer): string[] {
+  return jobIds.filter((id) => {
+    const job = core.stored.find(id);
+    if (job === null || !maySee(viewer, job.tenant)) return true;
+    core.projections.get(Listeners).listen(listener, id, isSettled(job.state));
+    return false;
+  });
+}
+
+/** Forgets a listener that is gone. */
+export function leaveListener(core: Core, listener: string): void {
+  core.projections.get(Listeners).leave(listener);
+}
+
+/** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
+export function nextSettled(
+  core: Core,
+  listener: string,
+  waitMs: number,
+  answer: (settled: SettledJobs) => void,
+): void {
+  const listeners = core.projections.get(Listeners);
+  const until = core.now() + waitMs;
+  const isKnown = listeners.ask(listener, until, (why) =>
+    answer({
+      listener: why === 'leaving' ? 'leaving' : 'known',
+      jobs: why === 'settled' ? takeSettled(core, listener) : [],
+    }),
+  );
+  if (!isKnown) answer({ listener: 'unknown', jobs: [] });
+}
+
+function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
+  const jobs: SettledJobs['jobs'] = [];
+  for (let characters = 0, long = 0; characters < ANSWER_CHARACTERS && long < LONG_RESULTS; ) {
+    const jobId = core.projections.get(Listeners).take(listener);
+    if (jobId === null) break;
+    const told = settledText(core, jobId);
+    // The queue has forgotten the job meanwhile.
+    if (told === null) continue;
+    jobs.push({ id: jobId, view: told.view });
+    characters += told.view.length;
+    if (told.isLong) long += 1;
+  }
+  return jobs;
+}
+
+/**
+ * Writes a settled job as JSON, with the text of the result in its row.
+ * @returns `isLong`: the result is left out; the program reads it at the job's own address
+ */
+function settledText(core: Core, jobId: string): { view: string; isLong: boolean } | null {
+  const job = core.stored.find(jobId);
+  if (job === null) return null;
+  const { result: _, ...view } = viewOf(core.sql, job, false);
+  const head = JSON.stringify(view).slice(0, -1);
+  if (job.state !== 'succeeded') return { view: `${head},"result":null}`, isLong: false };
+  if (job.result_file !== null)
+    return { view: `${head},"result":null,"has_long_result":true}`, isLong: true };
+  return { view: `${head},"result":${core.stored.takeResult(jobId) ?? 'null'}}`, isLong: false };
 }

@@ -3,7 +3,15 @@ import type { Book } from '../../admission/book.ts';
 import type { Charge } from '../../admission/charge.ts';
 import type { Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
-import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import {
+  SLOT_AMOUNTS,
+  USAGE_AMOUNTS,
+  USAGE_KEYS,
+  type UsageAmounts,
+  type UsageKey,
+  type UsageSum,
+  type UsageWanted,
+} from '../rpc.ts';
 import { Newest } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
 import type { Counts } from './counts.ts';
@@ -12,6 +20,7 @@ import {
   hourOf,
   insertCounted,
   rollUpUsage,
+  sumUsage,
   type UsageEntry,
   type Used,
   wasCounted,
@@ -228,3 +237,12 @@ export class UsageBook extends WriteBehind implements Projection {
 const TOLD = USAGE_AMOUNTS.filter((name) => !SLOT_AMOUNTS.some((other) => other === name));
 
 const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;
+
+/** The most rows of an answer about usage; more must be requested in parts. */
+const MOST_ROWS = 10_000;
+
+/** Writes what is still counted in memory, and sums everything that was used until now. */
+export function usage(core: Core, wanted: UsageWanted): UsageSum[] {
+  core.projections.get(UsageBook).write();
+  return sumUsage(core.sql, wanted, MOST_ROWS);
+}
