@@ -14,7 +14,6 @@ import {
 } from '../rpc.ts';
 import { Newest } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
-import type { Counts } from './counts.ts';
 import {
   addUsage,
   hourOf,
@@ -24,7 +23,8 @@ import {
   type UsageEntry,
   type Used,
   wasCounted,
-} from './usage-table.ts';
+} from '../store/usage-table.ts';
+import type { Counts } from './counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** The most attempts remembered while their usage cannot be written. */

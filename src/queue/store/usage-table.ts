@@ -7,8 +7,8 @@ import {
   type UsageSum,
   type UsageWanted,
 } from '../rpc.ts';
-import type { Sql, SqlValue } from '../store/ports.ts';
-import { row, rows } from '../store/ports.ts';
+import type { Sql, SqlValue } from './ports.ts';
+import { row, rows } from './ports.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
