@@ -306,10 +306,8 @@ export class ObjectDatabase {
       this.#copyFailed(error as SqliteError);
     }
     this.#outputs.committed();
-    // The file shrinks when the log is copied into it.
-    void this.#bound.idle().then(() => {
-      if (this.#closed === null) void this.#bound.copy();
-    });
+    // The file shrinks when all of the log has been copied into it.
+    void this.#bound.copyAll(() => this.#closed !== null);
   }
 
   /** Ends the object whose open transaction has failed, and reports it. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Checkpointed } from './checkpoint-thread.ts';
 
 /** The lengths of a database's log at which something is done about it, bytes. */
@@ -105,6 +106,15 @@ export class LogBound {
       return did.isWhole;
     });
     return this.#copying;
+  }
+
+  /** Copies the log until a copy has taken all: writes and readers may keep several from it. */
+  async copyAll(isClosed: () => boolean): Promise<void> {
+    for (;;) {
+      await this.#copying;
+      if (isClosed() || (await this.copy())) return;
+      await sleep(Math.max(AGAIN_MS, this.#notBefore - this.#ports.now()), undefined, { ref: false });
+    }
   }
 
   #later(ms = AGAIN_MS): void {
