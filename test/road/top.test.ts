@@ -58,7 +58,7 @@ it('goes from the fleet to the course of a request by keys, filters, sorts, and 
   press('\x1b');
   await shows(/idle +w-1/, 'the filter is gone');
   press('?');
-  await shows(/Enter +in requests: its course/, 'the keys');
+  await shows(/Enter +in requests: show its course/, 'the keys');
   press('r');
   await shows(/▶ +.*first-job .*succeeded/, 'the requests');
   press('\r');
