@@ -24,7 +24,7 @@ import {
 import { type CallName, Commits, Resets } from './commits.ts';
 import { givenSettings, portsOf, type QueueEnv } from './env.ts';
 import { type FleetReport, reportToFleet } from './fleet-report.ts';
-import { Hearing, LongResults } from './hearing.ts';
+import { Hearing, LongResults } from './inbound.ts';
 import { type KeptOfWorker, Sockets } from './sockets.ts';
 import { Timer } from './timer.ts';
 import { WebhookSender } from './webhook-sender.ts';

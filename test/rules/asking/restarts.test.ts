@@ -3,7 +3,7 @@ import type { AskedFor, Objects } from '../../../src/asking/objects.ts';
 import { endTokens } from '../../../src/gateway/objects/sockets.ts';
 import { choosePools } from '../../../src/gateway/objects/work.ts';
 import { elsewhere, stayed } from '../../../src/moving/mover.ts';
-import { LongResults } from '../../../src/queue/object/hearing.ts';
+import { LongResults } from '../../../src/queue/object/inbound.ts';
 import { playedObjects } from '../../support/objects.ts';
 
 const CALL = { job_id: 'j', job_type: 'engine_request', model: 'tiny', priority: 0 };
