@@ -18,7 +18,7 @@ import type { Commits } from './commits.ts';
  * Hands the frames of workers to the rules: with a commit, or at once where a frame needs none and overtakes nothing. A
  * result that is too long for a row goes into a file first; later frames of its worker wait for that.
  */
-export class Hearing {
+export class Inbound {
   readonly #queue: Queue;
   readonly #commits: Commits;
   readonly #longResults: LongResults;
@@ -32,25 +32,25 @@ export class Hearing {
   }
 
   /** Takes a message of a control socket. @param text the message, with one or more frames */
-  async hear(connection: Connection, text: string): Promise<void> {
+  async receive(connection: Connection, text: string): Promise<void> {
     const frames = parseFrames(WorkerFrame, text, 'result');
     const busy = this.#busy.get(connection.id);
     // A short message holds no long result, so it is taken at once.
     if (!busy && text.length <= bounds.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
-    const hearing = (async () => {
+    const taking = (async () => {
       await busy?.catch(() => {});
       for (const frame of frames) await this.#takeLong(connection, frame);
     })();
-    this.#busy.set(connection.id, hearing);
+    this.#busy.set(connection.id, taking);
     try {
-      await hearing;
+      await taking;
     } finally {
-      if (this.#busy.get(connection.id) === hearing) this.#busy.delete(connection.id);
+      if (this.#busy.get(connection.id) === taking) this.#busy.delete(connection.id);
     }
   }
 
   /** Resolves when the rules have taken all that this connection has sent. */
-  async heard(connection: Connection): Promise<void> {
+  async received(connection: Connection): Promise<void> {
     await this.#busy.get(connection.id)?.catch(() => {});
   }
 

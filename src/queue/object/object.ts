@@ -24,7 +24,7 @@ import {
 import { type CallName, Commits, Resets } from './commits.ts';
 import { givenSettings, portsOf, type QueueEnv } from './env.ts';
 import { type FleetReport, reportToFleet } from './fleet-report.ts';
-import { Hearing, LongResults } from './inbound.ts';
+import { Inbound, LongResults } from './inbound.ts';
 import { type KeptOfWorker, Sockets } from './sockets.ts';
 import { Timer } from './timer.ts';
 import { WebhookSender } from './webhook-sender.ts';
@@ -65,7 +65,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   readonly #resets: Resets;
   readonly #commits: Commits;
   readonly #sockets: Sockets;
-  readonly #hearing: Hearing;
+  readonly #inbound: Inbound;
   readonly #fleet: FleetReport;
   readonly #webhooks: WebhookSender;
   /** The timer for all that only memory knows of. */
@@ -118,7 +118,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       settings,
     );
     const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
-    this.#hearing = new Hearing(this.#queue, this.#commits, longResults);
+    this.#inbound = new Inbound(this.#queue, this.#commits, longResults);
     this.#webhooks = new WebhookSender(env.settings, {
       queue: this.#queue,
       commit: (work) => this.#commits.together(work),
@@ -133,13 +133,13 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
 
   async message(socket: HostSocket<KeptOfWorker>, message: string | Uint8Array<ArrayBuffer>): Promise<void> {
     const heard = this.#sockets.heard(socket, message);
-    if (heard !== null) await this.#hearing.hear(heard.connection, heard.text);
+    if (heard !== null) await this.#inbound.receive(heard.connection, heard.text);
   }
 
   /** Tells the rules that a socket closed, once they have taken all that its worker has sent. */
   async closed(socket: HostSocket<KeptOfWorker>): Promise<void> {
     const connection = this.#sockets.connection(socket);
-    await this.#hearing.heard(connection);
+    await this.#inbound.received(connection);
     await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
