@@ -43,7 +43,7 @@ export const BATCH_BUGS: readonly Bug[] = [
   },
   {
     name: 'lines of batches go before what people wait for',
-    file: 'src/gateway/batches/queue.ts',
+    file: 'src/gateway/objects/batches.ts',
     line: 'const PRIORITY = -10;',
     becomes: 'const PRIORITY = 10;',
   },

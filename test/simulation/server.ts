@@ -1,8 +1,8 @@
 import type { AttemptLoopPorts } from '../../src/asking/attempt-loop.ts';
 import type { AskedFor, RelayStub } from '../../src/asking/objects.ts';
 import type { BatchQueue } from '../../src/batches/ports.ts';
-import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
+import { batchQueue } from '../../src/gateway/objects/batches.ts';
 import { elsewhere, stayed } from '../../src/moving/mover.ts';
 import { relayName } from '../../src/relay/calls.ts';
 import { playedObjects } from '../support/objects.ts';

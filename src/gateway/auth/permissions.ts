@@ -1,8 +1,8 @@
 import { matchesPattern } from '../../protocol/index.ts';
 import type { BodyFacts } from '../../request-facts/body-facts.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
+import type { ModelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import type { ModelAliases } from '../parsed-settings.ts';
 
 /** The priority of a request that names none. */
 const USUAL = 0;

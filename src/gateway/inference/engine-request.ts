@@ -9,9 +9,8 @@ import {
 } from '../../protocol/index.ts';
 import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
 import { asHttp } from '../bodies/body.ts';
-import type { RequestHead } from '../env.ts';
+import type { ModelAliases, RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import type { ModelAliases } from '../parsed-settings.ts';
 
 /**
  * The content types that clients put on JSON when the caller names none: those of curl's `-d`, and of `fetch` with a

@@ -5,7 +5,7 @@ import * as protocol from '../../protocol/index.ts';
 import { AppliedSpec, Controlled, LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
-import { RunpodSubmission } from '../runpod/submission.ts';
+import { RunpodSubmission } from '../runpod.ts';
 import * as answers from './answers.ts';
 import * as usage from './answers.ts';
 import { AcknowledgeRequest, BatchRequest, ControlRequest, SpecRequest } from './requests.ts';

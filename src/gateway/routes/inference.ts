@@ -3,12 +3,12 @@ import { INFERENCE_ROUTES } from '../../protocol/index.ts';
 import { variableOf } from '../../settings/queue-settings.ts';
 import { authorize } from '../auth/authorize.ts';
 import { readBody } from '../bodies/body.ts';
+import { inferenceRoutesOf } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
 import { answer } from '../inference/answer.ts';
 import { mostBodyBytes, readRequest } from '../inference/asked.ts';
 import { callEngine } from '../inference/call-engine.ts';
 import type { Parameter, RouteRow } from '../openapi/document.ts';
-import { inferenceRoutesOf } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
 
 const seconds = (description: string): Parameter => ({ description, type: 'number' });

@@ -6,12 +6,12 @@ import { submissionOf } from '../auth/terms.ts';
 import { entryNow, watchToken } from '../auth/tokens.ts';
 import { holdBytes } from '../bodies/body.ts';
 import { takeTurn } from '../bodies/receive.ts';
+import { modelAliases } from '../env.ts';
 import type { HttpError } from '../errors.ts';
 import { JobSocket } from '../jobs/job-socket.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 const PATH = '/api/jobs/socket';

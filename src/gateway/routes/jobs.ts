@@ -7,6 +7,7 @@ import { submissionOf } from '../auth/terms.ts';
 import { whileGood } from '../auth/tokens.ts';
 import { readBody } from '../bodies/body.ts';
 import { takeTurn } from '../bodies/receive.ts';
+import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/answer.ts';
 import { jobAnswer, jsonResponse, unknownJob, withheldFrom, withoutResult } from '../jobs/job-files.ts';
@@ -24,7 +25,6 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import { waitingOfJob } from '../objects/work.ts';
 import type { Parameter } from '../openapi/document.ts';
-import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The longest `?wait=`, seconds. */

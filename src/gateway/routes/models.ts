@@ -1,9 +1,9 @@
 import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
+import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import { modelAliases } from '../parsed-settings.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /**

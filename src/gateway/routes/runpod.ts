@@ -6,6 +6,7 @@ import { permissionsOf } from '../auth/permissions.ts';
 import { submissionOf } from '../auth/terms.ts';
 import { whileGood } from '../auth/tokens.ts';
 import { parseKeeping, readBody } from '../bodies/body.ts';
+import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/answer.ts';
@@ -14,9 +15,14 @@ import { rejection } from '../jobs/submissions.ts';
 import { submitJobs } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import { modelAliases } from '../parsed-settings.ts';
-import { nextOutputs, poolOfEndpoint, runpodWorkers, shownJob, unknownEndpoint } from '../runpod/answers.ts';
-import { readRunpodSubmission } from '../runpod/submission.ts';
+import {
+  nextOutputs,
+  poolOfEndpoint,
+  readRunpodSubmission,
+  runpodWorkers,
+  shownJob,
+  unknownEndpoint,
+} from '../runpod.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /**

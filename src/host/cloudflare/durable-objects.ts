@@ -6,7 +6,7 @@ import type { FileBucket } from '../../files/bucket-file.ts';
 import { FileObject as HostedFile } from '../../files/object.ts';
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import { FleetObject as HostedFleet } from '../../fleet/object.ts';
-import { batchesAsk } from '../../gateway/batches/queue.ts';
+import { batchesAsk } from '../../gateway/objects/batches.ts';
 import { type BrokenReason, bounds } from '../../protocol/index.ts';
 import type { QueueObjectSettings } from '../../queue/object/env.ts';
 import { QueueObject as HostedQueue } from '../../queue/object/object.ts';

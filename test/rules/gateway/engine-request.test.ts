@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { modelAliases } from '../../../src/gateway/env.ts';
 import { engineCall } from '../../../src/gateway/inference/engine-request.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import { unpack } from '../../../src/protocol/index.ts';
 
 const NO_ALIASES = modelAliases('');

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
+import { modelAliases } from '../../../src/gateway/env.ts';
 import { JobSocket } from '../../../src/gateway/jobs/job-socket.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';

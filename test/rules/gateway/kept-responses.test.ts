@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import { type Env, modelAliases } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
 import { readSubmission } from '../../../src/gateway/jobs/submissions.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
-import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
+import { readRunpodSubmission } from '../../../src/gateway/runpod.ts';
 import { playedObjects } from '../../support/objects.ts';
 
 test.each(['resp_1', '%zz', '%'])(

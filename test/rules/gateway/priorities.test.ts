@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { permissionsOf, requestPriority } from '../../../src/gateway/auth/permissions.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
+import { modelAliases } from '../../../src/gateway/env.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const bounds = (more: Partial<TokenEntry> = {}) =>

@@ -1,9 +1,8 @@
 import { expect, it } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import { type Env, modelAliases } from '../../../src/gateway/env.ts';
 import { type ReadJob, readSubmission } from '../../../src/gateway/jobs/submissions.ts';
 import { submitJobs } from '../../../src/gateway/jobs/submit-jobs.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { playedObjects } from '../../support/objects.ts';
 

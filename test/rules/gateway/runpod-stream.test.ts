@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { BROKEN_HEADER } from '../../../src/asking/attempt-loop.ts';
-import { nextOutputs, type StreamParts } from '../../../src/gateway/runpod/answers.ts';
+import { nextOutputs, type StreamParts } from '../../../src/gateway/runpod.ts';
 import type { JobView } from '../../../src/protocol/index.ts';
 import type { FollowedJob, OutputCursor } from '../../../src/queue/rpc.ts';
 

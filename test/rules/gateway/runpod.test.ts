@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
+import { modelAliases } from '../../../src/gateway/env.ts';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
-import { modelAliases } from '../../../src/gateway/parsed-settings.ts';
-import { poolOfEndpoint, runpodWorkers, shownJob } from '../../../src/gateway/runpod/answers.ts';
-import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
+import {
+  poolOfEndpoint,
+  readRunpodSubmission,
+  runpodWorkers,
+  shownJob,
+} from '../../../src/gateway/runpod.ts';
 import { dialectOf, errorBody, type JobView } from '../../../src/protocol/index.ts';
 
 const T0 = Date.UTC(2026, 0, 1);

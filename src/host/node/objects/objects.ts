@@ -3,7 +3,7 @@ import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
 import { FileObject } from '../../../files/object.ts';
 import { FleetObject } from '../../../fleet/object.ts';
-import { batchesAsk } from '../../../gateway/batches/queue.ts';
+import { batchesAsk } from '../../../gateway/objects/batches.ts';
 import type { QueueObjectSettings } from '../../../queue/object/env.ts';
 import { QueueObject } from '../../../queue/object/object.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';

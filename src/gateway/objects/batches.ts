@@ -17,15 +17,14 @@ import { bodyFacts } from '../../request-facts/body-facts.ts';
 import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../auth/permissions.ts';
 import { termsByName } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
-import type { Env } from '../env.ts';
+import { type Env, modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { answerFromResult } from '../inference/respond.ts';
 import { RESULT_LEVELS, wholeJob } from '../jobs/job-files.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
-import { callBatches, callFiles, callQueue } from '../objects/calls.ts';
-import { choosePools, waitingOfJob, waitingOfModel } from '../objects/work.ts';
-import { modelAliases } from '../parsed-settings.ts';
+import { callBatches, callFiles, callQueue } from './calls.ts';
+import { choosePools, waitingOfJob, waitingOfModel } from './work.ts';
 
 /** The priority of lines of batches: below interactive work. */
 const PRIORITY = -10;
