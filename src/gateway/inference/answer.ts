@@ -5,8 +5,8 @@ import { behindComment } from '../../relay/keep-alive.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
-import type { InferenceRequest } from './asked.ts';
 import { rememberingOwner } from './kept-responses.ts';
+import type { InferenceRequest } from './read-request.ts';
 import { respond } from './respond.ts';
 
 /**

@@ -4,7 +4,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import type { Env } from '../env.ts';
 import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
-import type { InferenceRequest } from './asked.ts';
+import type { InferenceRequest } from './read-request.ts';
 
 /** How an attempt's answer is opened, and what runs without being awaited. */
 export interface CallPorts<Answer> {

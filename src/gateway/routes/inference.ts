@@ -6,8 +6,8 @@ import { readBody } from '../bodies/body.ts';
 import { inferenceRoutesOf } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
 import { answer } from '../inference/answer.ts';
-import { mostBodyBytes, readRequest } from '../inference/asked.ts';
 import { callEngine } from '../inference/call-engine.ts';
+import { mostBodyBytes, readRequest } from '../inference/read-request.ts';
 import type { Parameter, RouteRow } from '../openapi/document.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
 

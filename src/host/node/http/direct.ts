@@ -8,8 +8,12 @@ import { BODY_WITHIN_MS, RECEIVE_BYTES, tooSlow } from '../../../gateway/bodies/
 import { type Env, inferenceRoutesOf, type RequestHead } from '../../../gateway/env.ts';
 import { errorResponse, HttpError, toHttpError } from '../../../gateway/errors.ts';
 import { answer, beginAfterMs, within } from '../../../gateway/inference/answer.ts';
-import { type InferenceRequest, mostBodyBytes, readRequest } from '../../../gateway/inference/asked.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
+import {
+  type InferenceRequest,
+  mostBodyBytes,
+  readRequest,
+} from '../../../gateway/inference/read-request.ts';
 import { isOddHost, requestIdHeaders } from '../../../gateway/middleware.ts';
 import { dialectOf, isRequestId, routeAt } from '../../../protocol/index.ts';
 import { type OpenedAnswer, responseOf } from '../../../relay/object/responses.ts';
