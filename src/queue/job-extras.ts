@@ -2,8 +2,8 @@ import type { Cost } from '../admission/job.ts';
 import type { TraceContext } from '../protocol/index.ts';
 
 /*
- * What features keep of a job. The core carries it from the job's submission to its end and reads none of it; its row
- * has it as one JSON column, which is written when the job is inserted and never changed.
+ * Extras hold what features keep of a job. The core carries them from the job's submission to its end and reads none;
+ * the job's row has them as one JSON column, which is written when the job is inserted and never changed.
  */
 
 /** The extras that the gateway gives along with a job; each is left out where there is nothing to say. */
@@ -22,7 +22,9 @@ export interface GivenExtras {
 }
 
 export interface JobExtras extends GivenExtras {
-  /** What the job may cost, by which its token's limits admit it; left out if the token had none at submission. */
+  /**
+   * The most that the job may cost, by which its token's limits admit it; left out if the token had none at submission.
+   */
   cost?: Cost;
 }
 

@@ -27,7 +27,7 @@ interface AnyJob {
   tenant: string | null;
   /** The name of the token that submitted the job; null where no tokens are configured. */
   token_name: string | null;
-  /** What features keep of the job; never changed. */
+  /** The features' data about the job; never changed. */
   readonly extras: JobExtras;
   state: JobState;
   priority: number;
@@ -41,13 +41,13 @@ interface AnyJob {
    * The worker that holds the job; of a pending job the last one that did, which alone may still settle or resume it.
    */
   worker_id: string | null;
-  /** When the job was submitted, or the gateway last requested it. */
+  /** The time of the job's submission, or of the gateway's newest request for it. */
   created_at: number;
-  /** When the newest lease began. */
+  /** The beginning of the newest lease. */
   leased_at: number | null;
-  /** When the job is given up, as its worker knows. */
+  /** The time at which the job is given up; its worker knows it. */
   deadline_at: number | null;
-  /** When the lease ends; null of a waiting job while its worker is connected, since the connection is the lease. */
+  /** The end of the lease; null of a waiting job while its worker is connected, since the connection is the lease. */
   lease_expires_at: number | null;
 }
 
@@ -69,16 +69,16 @@ export interface StoredJob extends AnyJob {
   error: string | null;
   progress: number | null;
   status_message: string | null;
-  /** When the newest attempt reached the engine; null if its worker did not report it. */
+  /** The time when the newest attempt reached the engine; null if its worker did not report it. */
   started_at: number | null;
-  /** When the newest attempt's first token came; null if its worker did not report it. */
+  /** The time of the newest attempt's first token; null if its worker did not report it. */
   first_token_at: number | null;
   settled_at: number | null;
-  /** When the job's next attempt may be made; null if it need not wait for that. */
+  /** The time from which the job's next attempt may be made; null if it need not wait for that. */
   run_after: number | null;
   /** 1 if the job is pending and admission control holds it back. */
   is_held: 0 | 1;
-  /** One of ORPHANED if the lease waits for who was gone, else 0; OVERDUE is added once the lease was found overdue. */
+  /** One of ORPHANED while the lease waits for its worker to return, else 0; with OVERDUE once it was found overdue. */
   lease_orphaned: number;
   /** 1 if a relay carries the answer too, while it is made. */
   stream: 0 | 1;
@@ -103,49 +103,50 @@ export interface WaitingJob extends AnyJob {
   readonly attempts: 0;
   readonly max_attempts: 1;
   readonly attempt_errors: '[]';
-  /** When the caller's request came, epoch ms: before `created_at` if the gateway asks again. */
+  /** The time of the caller's own request, epoch ms: before `created_at` if the gateway asks again. */
   submitted_at: number;
-  /** When the queue ends the job, pending or leased, epoch ms; its worker is not told this time. */
+  /** The time at which the queue ends the job, pending or leased, epoch ms; its worker does not know it. */
   limit_at: number | null;
-  /** When the pending job is rejected for want of a worker, epoch ms. */
+  /** The time at which the pending job is rejected for want of a worker, epoch ms. */
   worker_by: number;
-  /** When the pending job is rejected for want of a free slot, epoch ms. */
+  /** The time at which the pending job is rejected for want of a free slot, epoch ms. */
   slot_by: number;
   /** Whether the job also waits as long as a worker's start may take, since its caller set no limit to its waiting. */
   waits_for_start: boolean;
-  /** Whether there was room for the job among those that wait. */
+  /** Whether there was room for the job among the waiting jobs. */
   has_room: boolean;
-  /** Whether the gateway requested the job before, or it was released; it is counted once. */
+  /** Whether the gateway requested the job before, or it was released; such a job is not counted again. */
   is_repeat: boolean;
-  /** What holds the job back (admission/held.ts); null if it is admitted. */
+  /** The limit that holds the job back (admission/held.ts); null if the job is admitted. */
   held: OverLimit | null;
-  /** When the job was admitted, epoch ms; null while it is held back. */
+  /** The time of the job's admission, epoch ms; null while it is held back. */
   admitted_at: number | null;
-  /** How often a later job got the slot that this job was next for (dispatch/choose.ts). */
+  /** The number of times that a later job got the slot that this job was next for (dispatch/choose.ts). */
   passed_over: number;
   /** The key to the payload's file, if the payload is sent by reference; else null. */
   file_key: string | null;
   /** An earlier attempt that the gateway lost and a worker may still run; it ends when this one goes elsewhere. */
   older: { worker_id: string; fence_token: number } | null;
-  /** What the gateway reports of earlier attempts; null if there were none. */
+  /** The gateway's report of earlier attempts; null if there were none. */
   earlier: EarlierAttempts | null;
   /** Workers at which attempts of the job failed, or whose answer is moved (dispatch/retries.ts). */
   failed_at: readonly string[];
   /**
-   * When a moved answer's first worker got the job and its caller the first token, epoch ms; null if it was not moved.
+   * The times at which a moved answer's first worker got the job and its caller the first token, epoch ms; null if it
+   * was not moved.
    */
   begun: { given_at: number; first_token_at: number } | null;
   /** Answers the gateway; null once it has, which is at dispatch if a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;
 }
 
-/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
+/** The party whose absence a lease outlasts: its worker, which can be blamed, or the queue, which cannot. */
 export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
 
 /** A flag beside one of ORPHANED: the lease was found overdue. */
 export const OVERDUE = 4;
 
-/** What a dispatch records of an attempt. Times in epoch ms. */
+/** The record of an attempt that its dispatch makes. Times in epoch ms. */
 export interface Lease {
   fence_token: number;
   worker_id: string;
@@ -155,7 +156,7 @@ export interface Lease {
   file_key: string | null;
 }
 
-/** What a released or failed attempt changes in its job. */
+/** The changes that a released or failed attempt makes to its job. */
 export interface Release {
   attempts: number;
   /** JSON of the errors of all attempts. */
@@ -166,10 +167,10 @@ export interface Release {
   kept: string | null;
 }
 
-/** Who ended a job or an attempt. The relay knows of the end already only if it was the worker. */
+/** The party that ended a job or an attempt. The relay knows of the end already only if it was the worker. */
 export type EndedBy = 'worker' | 'caller' | 'queue';
 
-/** How a job ends. */
+/** The way in which a job ends. */
 export type Ending = {
   /** The worker that had the job at its end; null if none had it. */
   worker_id: string | null;

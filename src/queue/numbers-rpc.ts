@@ -28,7 +28,7 @@ export interface PoolMetrics {
 /** The present state of a pool. Times are in epoch ms. */
 export interface PoolNow {
   pending: Pending[];
-  /** When the longest pending job was submitted, by the jobs' mode; null: none is pending. */
+  /** The time at which the longest pending job was submitted, by the jobs' mode; null: none is pending. */
   oldest_since: { waiting: number | null; stored: number | null };
   running: { waiting: number; stored: number };
   workers: { ready: number; paused: number; draining: number };

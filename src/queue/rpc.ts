@@ -9,7 +9,8 @@ export * from './numbers-rpc.ts';
 export * from './waiting-rpc.ts';
 
 /**
- * Who asks about a job: a tenant, which sees its own jobs alone and for which others do not exist; null sees all jobs.
+ * The party that asks about a job: a tenant, which sees its own jobs alone and for which others do not exist; null: it
+ * sees all jobs.
  */
 export type Viewer = string | null;
 
@@ -32,7 +33,7 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
   return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
 }
 
-/** What the gateway tells the queue about a worker that dials its control socket. */
+/** The gateway's report to the queue about a worker that dials its control socket. */
 export interface WorkerDial {
   /** The scheme, host and port that the worker dialled and will dial again. */
   origin: string;
@@ -133,7 +134,7 @@ export interface SettledJobs {
   jobs: { id: string; view: string }[];
 }
 
-/** How much of a job's output its caller has taken. */
+/** The place in a job's output up to which its caller has taken it. */
 export interface OutputCursor {
   /** The fence token of the attempt whose output was taken; 0: none was. */
   fence_token: number;
@@ -208,8 +209,8 @@ export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/**
- * Makes and reads the ids of files that hold payloads. The queue never sees the files' bytes, so an id says what the
+/*
+ * Ids of files that hold payloads are made and read here. The queue never sees the files' bytes, so an id says what the
  * queue must know of them: `payload-base-DIGEST-…` where a worker that speaks only the base protocol can run the job,
  * `payload-own-DIGEST-…` otherwise.
  */

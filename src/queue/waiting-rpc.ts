@@ -71,7 +71,7 @@ interface Moved {
   worker_id: string;
   /** The tokens of the answer that the caller had been given. */
   tokens: number;
-  /** Those tokens and the prompt's: the worker that goes on counts all of them again. */
+  /** Those tokens and the prompt's, all of which the worker that goes on counts again. */
   kept: number;
   why: string;
   /** The number of moves of the answer, this one included. */
@@ -90,7 +90,7 @@ interface Moved {
 export interface WaitingLineView {
   /** The ids of the jobs, in the order in which they get a slot. */
   job_ids: string[];
-  /** What the scheduler does to get these callers a worker, as they are told; null: they wait for a slot. */
+  /** The scheduler's action to get these callers a worker, as they are told; null: they wait for a slot. */
   start: string | null;
 }
 
@@ -101,7 +101,7 @@ export interface WaitingJobFacts {
   model: string | null;
   /** True if the job gives way to requests. */
   is_batch: boolean;
-  /** What the job itself waits for; null: it waits for its pool. */
+  /** The reason why the job itself waits; null: it waits for its pool. */
   own: Waiting | null;
 }
 

@@ -4,8 +4,8 @@ import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
- * What frames tell about the usage of attempts: whom it is counted for, where a restart of the queue may lose the job,
- * and what a base worker's result says.
+ * Reads what frames say about the usage of attempts: whom it is counted for, where a restart of the queue may have lost
+ * the job, and what a base worker's result reports.
  */
 
 /** Returns the account that a job's frame carries so that its worker returns it; null if it needs none. */

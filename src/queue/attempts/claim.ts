@@ -2,8 +2,8 @@ import type { Failure, JobRef, JobState } from '../../protocol/index.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
- * What a worker may still do with an attempt. The newest fence token wins, from the worker that it was given to, even
- * after the lease ran out, as long as no other worker got the job since.
+ * The verdicts on what a worker may still do with an attempt. The newest fence token wins, from the worker that it was
+ * given to, even after the lease ran out, as long as no other worker got the job since.
  *
  * | verdict         | the job                                              | settle               | renew | release | register |
  * | --------------- | ---------------------------------------------------- | -------------------- | ----- | ------- | -------- |

@@ -8,8 +8,8 @@ import type { Connection } from '../store/ports.ts';
 import { endSession, findTokenName } from '../store/session-table.ts';
 
 /*
- * What a worker's connection is good for: how long its leases last, which connections may be its own, and what becomes
- * of its jobs when it is lost, half-open, or its token ends.
+ * Rules about a worker's connection: how long its leases last, which connections may be its own, and what becomes of
+ * its jobs when it is lost or half-open, or its token expires.
  */
 
 /**
@@ -34,9 +34,9 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
 }
 
 /*
- * Half-open sockets: the network between both ends is gone and neither end knows. An extended peer always
- * pings, so one that was not heard for two and a third periods (a ping may be that late) is gone. The runtime answers a
- * base worker's pings by itself, so its pings prove nothing here; only renewals of its leases do.
+ * A socket is half-open if the network between both ends is gone and neither end knows. An extended peer always pings,
+ * so one that was not heard for two and a third periods (a ping may be that late) is gone. The runtime answers a base
+ * worker's pings by itself, so its pings prove nothing here; only renewals of its leases do.
  *
  * The queue looks for half-open sockets before it fills a slot, in its tick while callers wait, and in its alarm while
  * extended workers hold stored jobs; so an idle queue stays asleep.
@@ -47,7 +47,7 @@ export function unheardLimitMs(core: Core): number {
   return (core.settings.ping_seconds * 7000) / 3;
 }
 
-/** Closes the socket of a worker that is gone, which begins the reconnect grace. @returns whether it did */
+/** Closes the worker's socket if the worker is gone, which begins the reconnect grace. @returns whether it did */
 export function closeIfHalfOpen(core: Core, worker: Worker): boolean {
   if (!profileOf(worker).pingsAreHeard) return false;
   if (unheardMs(core, worker) < unheardLimitMs(core)) return false;
@@ -99,7 +99,7 @@ function unheardMs(core: Core, worker: Worker): number {
 function close(core: Core, { connection, session }: Worker, period: string): void {
   core.log('warn', `worker not heard for ${period}: closing its socket`, { worker_id: session.worker_id });
   connection.close(CLOSE.silent, `nothing heard for ${period}`);
-  // Until the peer answers the close, which it hardly will, the host lists the socket, without a session.
+  // The host lists the socket, now without a session, until the peer answers the close, which it hardly will.
   connection.save(null);
   loseConnection(core, connection, `nothing heard for ${period}`);
 }

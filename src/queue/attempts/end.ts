@@ -82,8 +82,8 @@ function detailOf({ state, error }: Ending, { usage, cached }: Told & Facts): st
 }
 
 /**
- * Returns how many tokens of the prompt the worker had computed before: as was supposed when it got the job, and as the
- * engine reports; engines that report nothing count as 0. The job must have its slot still.
+ * Returns how many tokens of the prompt the worker had computed before: as the queue predicted when it dispatched the
+ * job, and as the engine reports, 0 if it reports none. The job must still have its slot.
  */
 function cachedTokens(
   core: Core,

@@ -138,7 +138,7 @@ function resumeListed(
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     else {
-      // An attempt that is counted has ended, but its worker has not heard that.
+      // An attempt that is counted has ended, but its worker does not know that.
       if (!core.projections.hasEnded(fence_token)) resumeRequest(core, worker, job_id, attempt.account);
       if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
     }

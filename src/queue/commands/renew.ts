@@ -7,7 +7,7 @@ import type { Job } from '../job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 
-/** The share of a lease below which a renewal came late. A renewal in time leaves twice as much. */
+/** A renewal is late if less than this share of the lease is left; a renewal in time leaves twice as much. */
 const LATE_SHARE = (1 - bounds.RENEW_SHARE) / 2;
 
 /** Extends every lease that the worker lists, and answers which jobs it no longer holds. */

@@ -21,7 +21,7 @@ import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload } from '../store/jobs-table.ts';
 
-/** Words a conflict, even with another tenant's job: the caller learns only that the id is taken. */
+/** The message of a conflict, even with another tenant's job: the caller learns only that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
 
 /**
@@ -255,7 +255,7 @@ function choosePool(core: Core, job: SubmitJob): Pool {
   const model = job.endpoint ?? job.model ?? null;
   const choice = livePool(core, model) ?? job.known;
   if (choice === undefined) return UNSERVED;
-  // The queue may not have heard yet that the pool was changed: its older workers do not serve this model.
+  // The queue may not know yet that the pool was changed: its older workers do not serve this model.
   if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'pool') return { ok: true, config_id: choice.config_id };
   if (choice.pools === '') {

@@ -2,9 +2,9 @@ import { adapterOf, type Worker } from '../state/worker.ts';
 import type { Scorer } from './choose.ts';
 
 /**
- * Rates the cost of an adapter at a worker, the least first: nothing where it is loaded, one load where there is room,
- * two where another adapter is unloaded for it and loaded again later. A worker with one of the last two costs is
- * chosen only where there is no other.
+ * The costs of an adapter at a worker, the least first: nothing where it is loaded, one load where there is room, two
+ * where another adapter is unloaded for it and loaded again later. A worker with one of the last two costs is chosen
+ * only where there is no other.
  */
 export const ADAPTER = { loaded: 0, fits: 1, evicts: 2, waits: 3, failed: 4 } as const;
 

@@ -46,7 +46,7 @@ export const MOST_LOOKED_AT = 16;
 /** A job may be passed over this many times: in a full pool it waits for the ends of eight more jobs. */
 export const MOST_PASSED_OVER = 8;
 
-/** The properties of a waiting job that the choice of one depends on. */
+/** The properties of a waiting job that decide whether it gets the free slot. */
 interface Waiting extends Wants {
   passed_over: number;
 }

@@ -8,7 +8,7 @@ import { mayHaveAgain } from './retries.ts';
 
 /**
  * Finds the jobs that may be given to a worker next: of the highest priority there is, those of the tenant that was
- * served least (sharing/share.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within
+ * served least (admission/fair-line.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within
  * this list.
  */
 
@@ -97,8 +97,8 @@ function nextStored(core: Core, worker: Worker, place: Place, { tenant, stored }
   return next;
 }
 
-/**
- * Leaves stored jobs to the workers that serve their models. While a changed pool's workers are replaced, some serve
+/*
+ * Stored jobs are left to the workers that serve their models. While a changed pool's workers are replaced, some serve
  * the earlier model and some the new one; a job that names a model of others waits for one of these.
  */
 

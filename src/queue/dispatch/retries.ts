@@ -5,15 +5,15 @@ import { ADAPTER, modelCost } from './adapters.ts';
 import type { Scorer } from './choose.ts';
 
 /**
- * Where a request goes after an attempt at it failed: to another worker than before, while another one fits. A worker
- * that fails at once is always the least loaded one, so it would get all attempts. What breaks an answer comes to the
- * gateway over the relay, and the queue hears of it on another socket: the gateway may ask again first.
+ * Decides where a request goes after an attempt at it failed: to a worker other than before, while one fits. A worker
+ * that fails at once is always the least loaded one, so it would get all attempts. The gateway learns over the relay
+ * that an answer broke off, and the queue learns it from another socket, so the gateway may ask again first.
  */
 
-/** The request waits this long for a slot of another worker before the worker that failed may have it again, ms. */
+/** A request waits this many ms for a slot of another worker before the worker that failed may have it again. */
 export const ELSEWHERE_WITHIN_MS = 5000;
 
-/** It waits this long for the word of the worker that failed, ms: where only the relay was lost, none comes. */
+/** A request waits this many ms for the report of the worker that failed; none comes if only the relay was lost. */
 export const HEARD_WITHIN_MS = 1000;
 
 /** The queue looks again after this many ms at requests that it kept from a worker: the other workers may be gone. */
@@ -36,7 +36,10 @@ export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
   return job.mode === 'stored' || mayHaveAgainFrom(core, job, worker) <= core.now();
 }
 
-/** Epoch ms. A wait is left out where the job's caller would be turned away before it ends. */
+/**
+ * Returns from when on the worker may have the job again, epoch ms. The job waits for nothing that its caller does not
+ * wait for.
+ */
 function mayHaveAgainFrom(core: Core, job: WaitingJob, worker: Worker): number {
   if (!job.failed_at.includes(worker.session.worker_id)) return 0;
   const waits: number[] = [];
@@ -57,14 +60,14 @@ function isBetter(worker: Worker, failed: Worker, job: WaitingJob): boolean {
     usableSlots(worker) > 0 &&
     mayRun(worker, job.model) &&
     !worker.declined.has(job.id) &&
-    // The other way round jobs wait for an engine that is awake (waking.ts).
+    // A sleeping worker is no better than one that failed awake: jobs wait for an engine that is awake (waking.ts).
     (!awaitsTurn(worker) || awaitsTurn(failed))
   );
 }
 
 /**
- * A retry found no slot: it is looked at again when a worker that failed may have it, and soon, since a worker that
- * leaves offers none.
+ * Notes a retry that found no slot. The queue looks at it again when a worker that failed may have it, and soon, since
+ * a worker that leaves does not offer its slots.
  */
 function holdRetry(core: Core, job: WaitingJob): void {
   if (job.failed_at.length === 0) return;

@@ -7,7 +7,7 @@ import { RETRIES } from './retries.ts';
 import { WAKING } from './waking.ts';
 
 /**
- * All that decides which worker gets which job, beside free slots, load and the models that are served. The order is
- * that in which they prefer workers and rate them.
+ * All rules that decide which worker gets which job, beside free slots, load and the models that are served, in the
+ * order in which they prefer workers and rate them.
  */
 export const SCORERS = new Scorers([RETRIES, WAKING, BATCH_WORK, BASE_WORKERS, ADAPTERS, PREFIXES]);

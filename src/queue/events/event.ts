@@ -16,7 +16,7 @@ import type { RefusalReason } from '../rpc.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
- * What can happen to a job. These are the steps of its ledger.
+ * The events of a job, which are the steps of its ledger.
  *
  * - `submitted`, `dispatched` (to the worker named)
  * - `started`            the job's request went to the engine; a base worker's first progress
@@ -57,7 +57,7 @@ export type JobStep =
   | 'acknowledged_again'
   | 'refused_stale';
 
-/** What the worker reported of an attempt when it ended. */
+/** The worker's report on an attempt that ended. */
 export interface Told {
   timing?: Timing | undefined;
   usage?: Usage | undefined;
@@ -65,15 +65,15 @@ export interface Told {
   partial?: PartialAnswer | undefined;
 }
 
-/** What `detail` says in words, as data for the counts. */
+/** The contents of `detail` as data, for the counts. */
 export interface Facts {
-  /** How the job ended, for `settled`, `cancelled` and `expired`. */
+  /** The job's ending, for `settled`, `cancelled` and `expired`. */
   ending?: Ending;
-  /** Who ended the job, beside `ending`. */
+  /** The party that ended the job, beside `ending`. */
   by?: EndedBy;
   /** For `attempt_failed` and `lease_expired`, whether another attempt follows; else the job's end does. */
   isRepeated?: boolean;
-  /** How many tokens of prompt and answer the next attempt, or the request that comes again, has already. */
+  /** The tokens of prompt and answer that the next attempt, or the repeated request, has already. */
   kept?: number;
   /** For `submitted`, the earlier request that this one replaces; null if there is none. */
   replaced?: WaitingJob | null;
@@ -81,7 +81,7 @@ export interface Facts {
   reason?: ReleaseReason;
   /** The reason for `refused`. */
   refusal?: RefusalReason;
-  /** For `moved`, when the attempt that broke off gave its first token, epoch ms; null if it gave none. */
+  /** For `moved`, the time of the first token of the attempt that broke off, epoch ms; null if it gave none. */
   firstTokenAt?: number | null;
   /** For `dispatched`, whether the job was given to nobody before. */
   isFirst?: boolean;
@@ -94,11 +94,11 @@ export interface JobEvent extends Told, Facts {
   job: Job;
   step: JobStep;
   detail: string | null;
-  /** When the event happened, epoch ms. */
+  /** The time of the event, epoch ms. */
   at: number;
 }
 
-/** What happens to something else than a job that the queue has. */
+/** An event that is not about a job that the queue has. */
 export type OtherEvent =
   | { kind: 'registered'; worker: Worker }
   /** A worker reports how busy it is, and how far its attempts are. */
@@ -121,9 +121,9 @@ export type OtherEvent =
       id: string;
       config_id: string;
       outcome: 'failed' | 'rejected' | 'cancelled';
-      /** The record to be listed, but for its outcome. */
+      /** The request's record, complete except for its outcome. */
       record?: RequestRecord;
     };
 
-/** A worker's last word on an attempt. */
+/** A worker's last report on an attempt. */
 export type Settlement = JobResult | JobResultRef | JobError;

@@ -10,7 +10,7 @@ import {
   untouchedSessions,
 } from '../store/session-table.ts';
 
-/** What the queue reports of its workers to the fleet object, and when. */
+/** Reports the queue's workers to the fleet object, and says when each report is due. */
 
 export function tellRegistered(core: Core, worker: Worker, instance: Instance | null): void {
   core.tellFleet({ kind: 'registered', ...about(worker, core.now()), instance: bounded(instance) });

@@ -109,7 +109,7 @@ export class Projections {
   }
 }
 
-/** Whatever passes events on: the core, of which this needs two members. */
+/** The two members of the core that `emit` needs to pass events on. */
 interface Emitter {
   projections: Projections;
   now(): number;

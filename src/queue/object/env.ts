@@ -17,7 +17,7 @@ export interface Asks {
   relay(queueId: string, workerId: string): RelayCalls;
 }
 
-/** What the queue object needs beside its host. */
+/** The settings and ports that the queue object gets beside its host. */
 export interface QueueEnv {
   settings: QueueObjectSettings;
   objects: Asks;

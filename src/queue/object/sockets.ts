@@ -3,7 +3,7 @@ import { bounds, CLOSE, messagesOf } from '../../protocol/index.ts';
 import type { WorkerDial } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 
-/** What stays with a control socket while the object hibernates. */
+/** The data that stays with a control socket while the object hibernates. */
 export interface KeptOfWorker {
   dial: WorkerDial;
   session: Session | null;
@@ -17,7 +17,8 @@ export class Sockets {
   readonly #defer: (effect: () => void) => void;
   readonly #connections = new WeakMap<Socket, Connection>();
   /**
-   * When each socket's last frame came, epoch ms; the host answers pings without waking this object, and counts them.
+   * The time of each socket's last frame, epoch ms. Pings do not count: the host answers them without waking this
+   * object and notes their times.
    */
   readonly #heardAt = new WeakMap<Socket, number>();
 

@@ -10,8 +10,8 @@ export interface TimerClock {
 const LATE_MS = 1000;
 
 /**
- * One timer, moved forward when something is due earlier. When the wall clock is set forward it does not fire earlier
- * by itself, and all that is due later would wait for it, so it is set anew.
+ * Keeps one timer, and moves it forward when something is due earlier. If the wall clock is set forward, the timer does
+ * not fire earlier by itself, and all that is due later would wait for it, so it is set anew.
  */
 export class Timer {
   readonly #run: (at: number) => void;

@@ -10,7 +10,7 @@ const BYTES_A_TOKEN = 4;
 
 /** Charges tenants for their attempts; these charges decide whose job goes next (docs/sharing.md). */
 export class Charges implements Projection {
-  /** What the tenants of each pool were served in the last hour. */
+  /** The tokens that the tenants of each pool were served in the last hour. */
   readonly served = new Served();
   readonly #core: Core;
 

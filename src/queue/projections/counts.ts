@@ -272,12 +272,12 @@ function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   core.requests.addUndecided({ id, config_id, submitted_at, outcome: 'rejected' });
 }
 
-/** The row with what happened to the jobs of one pool. */
+/** The row with one pool's counts. */
 interface CountsRow {
   config_id: string;
   /** The pool's counts, JSON of PoolCounts. */
   counts: string;
-  /** When the counts last changed, epoch ms. */
+  /** The time of the last change of the counts, epoch ms. */
   changed_at: number;
 }
 

@@ -11,7 +11,7 @@ import type { Sql } from '../store/ports.ts';
 import { rows } from '../store/ports.ts';
 
 /**
- * What happened to each job, step by step: why it ran twice, where its time went.
+ * Records what happened to each job, step by step: why it ran twice, where its time went.
  *
  * A stored job's row has its submission, its newest attempt and its end. The table `ledger` holds what the row does
  * not, written in the commit of the command that takes the step. A job that runs through without a hitch has no row
@@ -59,7 +59,7 @@ const MOST_DETAIL = 4096;
 
 type Step = LedgerView['steps'][number];
 
-/** One thing that happened to a job, `at` in epoch ms; for a stored job it is a row. */
+/** One step of a job, with its time in epoch ms; for a stored job it is a row. */
 interface LedgerStep {
   at: number;
   step: string;

@@ -9,14 +9,14 @@ import {
 /** Modes of a job: `waiting` has a caller that waits on a connection, `stored` is a row. */
 export const MODES = ['waiting', 'stored'] as const;
 
-/** How a job ended; `rejected` if it was not admitted, or found no worker while its caller waited. */
+/** The outcomes of a job; `rejected`: it was not admitted, or found no worker while its caller waited. */
 export const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** How an attempt ended. */
+/** The results of an attempt. */
 const ATTEMPT_RESULTS = ['succeeded', 'failed', 'lease_expired', 'released', 'cancelled', 'expired'] as const;
 
-/** Why an attempt was given back without blame: a worker's own reason, or `returned` if the queue took it back. */
+/** The reasons for giving an attempt back without blame: a worker's own, or `returned` if the queue took it back. */
 const RELEASES = [...RELEASE_REASONS, 'returned'] as const;
 
 /**
@@ -27,7 +27,7 @@ const TOKEN_KINDS = ['input', 'output', 'cached_input', 'reasoning', 'wasted'] a
 
 const PREFIX_HITS = ['predicted', 'seen'] as const;
 
-/** How long slots of a pool were held for one tenant, and what that cost, as for usage. */
+/** The time for which slots of a pool were held for one tenant, and its cost, counted as for usage. */
 export interface TenantCost {
   tenant: string;
   slot_ms: number;
@@ -37,7 +37,7 @@ export interface TenantCost {
   nanodollars: number;
 }
 
-/** What happened to the jobs of one pool since it was first counted. */
+/** The counts of all that happened to one pool's jobs since the pool was first counted. */
 export type PoolCounts = ReturnType<typeof newCounts>;
 
 export function newCounts() {
@@ -59,8 +59,8 @@ export function newCounts() {
     /** Costs by tenant; tenants beyond a number have one entry together. */
     cost: [] as TenantCost[],
     /**
-     * Tokens of prompts that the engine had computed before, of jobs that succeeded: as the queue supposed when it
-     * chose the worker, and as the engine reported.
+     * Prompt tokens, of jobs that succeeded, that the engine had computed before: as the queue predicted when it chose
+     * the worker, and as the engine reported.
      */
     prefix_hits: zeros(PREFIX_HITS),
     /** Slots of the worker that registered last, from which the number of wanted workers follows; null if none has. */

@@ -96,7 +96,7 @@ export class RequestRecords implements Projection {
     return records;
   }
 
-  /** Decides whether to keep a request's record. @returns as of `Sampler.keep` */
+  /** Decides whether to keep a request's record. @returns what `Sampler.keep` returns */
   #keep(id: string, isWanted: boolean, now: number): number {
     return (isWanted ? this.#notable : this.#ordinary).keep(id, now);
   }

@@ -43,7 +43,7 @@ interface GivenUp {
    * Tokens of the prompt and the answer that the caller has got; the attempts that go on with the answer count them.
    */
   kept: number;
-  /** What is known of the cancellation; null if another attempt follows or the job failed. */
+  /** The facts about the cancellation; null if another attempt follows or the job failed. */
   cancelled: Cancelled | null;
 }
 
@@ -51,7 +51,7 @@ interface GivenUp {
 export interface Cancelled {
   /** Tokens of the attempt's answer that are counted already. */
   told: number;
-  /** What the tenant was charged for the attempt; null if that is not known. */
+  /** The tenant's charge for the attempt; null if it is not known. */
   charge: Charge<WaitingJob> | null;
 }
 
@@ -75,7 +75,7 @@ export class UsageBook extends WriteBehind implements Projection {
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
   /** Tokens of prompt and answer that each attempt left to the next one, by the fence token of the former. */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
-  /** What the newest waiting jobs were counted as, and when, by job id. */
+  /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** The day of the last roll-up, in days since 1970. */
   #rolledUpOn = -1;
@@ -105,7 +105,7 @@ export class UsageBook extends WriteBehind implements Projection {
     if (fence !== null) this.#fences.add(fence);
   }
 
-  /** Whether what this attempt used is counted. Called only where nothing else rules it out. */
+  /** Says whether this attempt's usage is counted. Callers ask only if nothing else rules it out. */
   isCounted(fence: number): boolean {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }

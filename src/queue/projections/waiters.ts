@@ -8,7 +8,7 @@ import { viewOf } from '../store/job-view.ts';
 import { readOutputCursor } from '../store/jobs-table.ts';
 
 interface Waiter {
-  /** When the call is answered whatever the job's state is, epoch ms. */
+  /** The time at which the call is answered whatever the job's state is, epoch ms. */
   until: number;
   answer(view: JobView | null): void;
 }

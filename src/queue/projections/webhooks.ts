@@ -14,14 +14,14 @@ const MOST_TO_HOST = 8;
 const MOST_TO_FAILING = 1;
 /** The most hosts looked at in one event. */
 const BITE_HOSTS = 100;
-/** A post that nothing is heard of for this many ms was lost with its process: its own limit is much shorter. */
+/** A post without an outcome after this many ms was lost with its process: its own limit is much shorter. */
 const AGAIN_MS = 60_000;
 /** Pauses before each further try, ms; sixteen hours in all. */
 const PAUSES_MS = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800].map((seconds) => seconds * 1000);
 /** The most posts kept at a time: a receiver that is gone must not fill the disk. */
 const MOST_KEPT = 100_000;
 
-/** One post; its id is the same however often it is tried. */
+/** A post of a settlement; its id is the same however often it is tried. */
 export interface Webhook {
   id: string;
   job_id: string;

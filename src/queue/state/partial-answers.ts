@@ -86,12 +86,12 @@ function bytesOf({ ids, text, reasoning, logprobs }: AnswerPart): number {
   );
 }
 
-/** What a stored job's next attempt goes on from (docs/moving.md). */
+/** The partial answer that a stored job's next attempt goes on from (docs/moving.md). */
 export interface KeptPartial {
   partial: PartialAnswer;
   /** The worker that made the partial answer. */
   worker_id: string | null;
-  /** Why that worker did not finish the answer. */
+  /** The reason why that worker did not finish the answer. */
   why: string;
 }
 

@@ -4,7 +4,7 @@ import { listNames } from '../../protocol/index.ts';
 import { servesModel } from './worker.ts';
 import type { Workers } from './workers.ts';
 
-/** What of the core says which pools there are. */
+/** The members of the core that say which pools there are. */
 interface Pools {
   workers: Workers;
   starts: PoolStarts;

@@ -2,8 +2,9 @@ import type { WaitingJob } from '../job.ts';
 import type { Worker } from './worker.ts';
 
 /**
- * What commands freed or made ready since the last dispatch pass. No command dispatches by itself: it notes here what
- * it changed, and one pass at the end of the command looks at that and at nothing else (dispatch/dispatch.ts).
+ * Collects the workers, pools and jobs that commands freed or made ready since the last dispatch pass. No command
+ * dispatches by itself: it notes here what it changed, and one pass at the end of the command looks at that and at
+ * nothing else (dispatch/dispatch.ts).
  */
 export class ReadySet {
   #workers = new Set<Worker>();
@@ -11,15 +12,17 @@ export class ReadySet {
   #jobs = new Set<WaitingJob>();
   /** Pools whose batch work was held back though a slot was free: an event at any worker may let it go on. */
   readonly heldBack = new Set<string>();
-  /** When a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); null if none does. */
+  /**
+   * The time at which a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); or null.
+   */
   wakesAt: number | null = null;
   /** Pools with jobs that one worker left to others (dispatch/fair-order.ts). */
   readonly leftToOthers = new Set<string>();
-  /** When the queue looks at `leftToOthers` again, epoch ms. */
+  /** The time at which the queue looks at `leftToOthers` again, epoch ms; null if no pool is in it. */
   looksAt: number | null = null;
   /** Requests to be tried again that found no slot (dispatch/retries.ts). */
   readonly retries = new Set<WaitingJob>();
-  /** When the queue looks at `retries` again, epoch ms. */
+  /** The time at which the queue looks at `retries` again, epoch ms; null if no request is in it. */
   retriesAt: number | null = null;
 
   /** Notes that a worker may take more than before: it has a free slot again, or it registered, resumed or eased. */

@@ -10,16 +10,16 @@ const MOST = 10_000;
 export interface UndecidedJob {
   id: string;
   config_id: string;
-  /** When the caller's request came, epoch ms. */
+  /** The time of the caller's request, epoch ms. */
   submitted_at: number;
-  /** How the job ended, unless the gateway asks again. */
+  /** The job's outcome, unless the gateway asks again. */
   outcome: 'failed' | 'rejected';
-  /** The record to be listed, but for its outcome. */
+  /** The request's record, complete except for its outcome. */
   record?: RequestRecord;
 }
 
 /**
- * What is remembered of callers' requests beside their jobs, by job id and in memory alone:
+ * Remembers, beside the waiting jobs, facts about callers' requests, by job id and in memory alone:
  *
  * | what                               | how long               | why                                               |
  * | ---------------------------------- | ---------------------- | ------------------------------------------------- |
@@ -28,7 +28,7 @@ export interface UndecidedJob {
  */
 export class RecentRequests {
   readonly #now: () => number;
-  /** When each caller hung up, epoch ms, by job id. */
+  /** The time at which each caller hung up, epoch ms, by job id. */
   readonly #gone = new Newest<string, number>(MOST);
   /** Jobs whose attempt failed or was released, by id, the oldest first. */
   readonly #undecided = new Map<string, UndecidedJob & { until: number }>();

@@ -16,7 +16,7 @@ import { StoredJobs } from './stored-jobs.ts';
 import { WaitingJobs } from './waiting-jobs.ts';
 import { Workers } from './workers.ts';
 
-/** What every command works on: the ports, and what the object keeps in memory beside its tables. */
+/** Everything that commands work on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
   settings: QueueSettings;
   workers: Workers;

@@ -41,7 +41,7 @@ export interface Worker {
    * Share of each running job's prompt that the engine supposedly had when the job came, by job id; no entry means 0.
    */
   predicted: Map<string, number>;
-  /** What the tenants of the running jobs were charged for them, by fence token. */
+  /** The charges to the tenants of the running jobs, by fence token. */
   charges: Map<number, Charge<WaitingJob>>;
   /** Epoch ms from which on the slot time of each running attempt is not counted yet, by fence token. */
   heldSince: Map<number, number>;
@@ -53,7 +53,7 @@ export interface Worker {
   cordoned: boolean;
 }
 
-/** What determines the models that a worker serves. */
+/** The facts that determine the models that a worker serves. */
 export interface Serving {
   session: Pick<Session, 'worker_id' | 'config_id'>;
   models: string[];

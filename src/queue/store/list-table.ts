@@ -4,7 +4,7 @@ import { COLUMNS, jobs } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './ports.ts';
 
-/** What an index holds of a job, without a look at its row. */
+/** The columns of a job that an index holds, known without a look at its row. */
 export interface Looked {
   /** The job's id; empty where jobs are not in the order of their ids, since other indexes do not hold it. */
   id: string;

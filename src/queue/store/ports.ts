@@ -39,7 +39,10 @@ export interface Connection {
   readonly origin?: string;
   /** The token that the socket was dialled with; null or absent where no tokens are configured. */
   readonly token?: WorkerToken | null;
-  /** What the worker's machine costs, US dollars; null or absent if the scheduler launched none, or knows no price. */
+  /**
+   * The price of the worker's machine, US dollars per hour; null or absent if no launcher of the scheduler reported
+   * one.
+   */
   readonly price_per_hour?: number | null;
   /** Returns the session, which survives hibernation; it has at most 16 KiB serialised. */
   load(): Session | null;
@@ -57,7 +60,7 @@ export interface WorkerToken {
   name: string;
   /** SHA-256 of the secret; left out for a launched worker, whose token ends with its launch. */
   sha256?: string;
-  /** When the token expires, epoch ms; left out if it does not. */
+  /** The time when the token expires, epoch ms; left out if it does not. */
   expires_at?: number;
   /** Pattern of the worker ids that may use the token; null for any. */
   worker_ids: string | null;
@@ -65,13 +68,13 @@ export interface WorkerToken {
   config_id: string | null;
 }
 
-/** What a registered connection remembers about its worker. */
+/** The facts about a worker that its registered connection remembers. */
 export interface Session {
   session_id: string;
   worker_id: string;
   config_id: string;
   capacity: number;
-  /** What the worker's machine costs, US dollars; null if that is not known. */
+  /** The price of the worker's machine, US dollars per hour; null if that is not known. */
   price_per_hour: number | null;
   /** Whether the worker speaks the extensions of the protocol; a base worker does not. */
   extended: boolean;
@@ -80,7 +83,7 @@ export interface Session {
   boot_id: string | null;
   /** The machine that the worker runs on; null if the worker does not report it. */
   machine_id: string | null;
-  /** When the worker connected, epoch ms. */
+  /** The time when the worker connected, epoch ms. */
   connected_at: number;
 }
 

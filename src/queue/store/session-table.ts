@@ -12,15 +12,15 @@ export interface SessionRow {
   models: string[];
 }
 
-/** A worker's slots, and what they cost together. */
+/** A worker's slots, and their price together. */
 export interface Priced {
   /** The number of slots. */
   capacity: number;
-  /** What the worker's machine costs, US dollars; null if that is not known. */
+  /** The price of the worker's machine, US dollars per hour; null if that is not known. */
   price_per_hour: number | null;
 }
 
-/** What a worker reported that it serves. */
+/** The models and adapters that a worker reported. */
 export interface Served {
   models: string[];
   /** The adapters that the worker can load, and has loaded; null if it loads none. */

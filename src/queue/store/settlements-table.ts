@@ -27,7 +27,7 @@ export function oldestSettledAt(sql: Sql): number | null {
 export interface OldJob {
   seq: number;
   id: string;
-  /** When the job was settled, epoch ms. */
+  /** The time of the settlement, epoch ms. */
   settled_at: number;
 }
 

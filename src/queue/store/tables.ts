@@ -4,10 +4,10 @@ import type { TableSteps } from '../../durable/ports.ts';
 // tenant before `seq`, a tenant's oldest job is found however many others have.
 const JOBS_READY = `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, tenant, seq)
   WHERE state = 'pending' AND run_after IS NULL AND is_held = 0`;
-// The order is that in which the jobs are admitted.
+// This index lists held jobs in the order in which they are admitted.
 const JOBS_HELD = `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq, tenant)
   WHERE state = 'pending' AND is_held = 1`;
-// Unsettled jobs of tokens with limits.
+// This index lists the unsettled jobs of tokens with limits.
 const JOBS_LIMITED = `CREATE INDEX jobs_limited ON jobs (token_name) WHERE is_limited = 1 AND settled_at IS NULL`;
 
 /**
@@ -17,7 +17,7 @@ export const QUEUE_TABLES: readonly string[] = [
   `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
   // settlement: the job's number in the order of settlements (settlements-table.ts). started_at, first_token_at: times
   // of the newest attempt, reported by its settlement (ledger.ts). file_key: the key to the files of the newest attempt
-  // (tickets.ts). output_*: how much was taken of that attempt's output (output-cursor.ts). stream 1: a relay carries
+  // (tickets.ts). output_*: how much was taken of that attempt's output (rpc.ts). stream 1: a relay carries
   // the answer too, while it is made. token_name: the token that submitted the job. model: the model that the job
   // names. payload_file: the file with a payload that is too long for the row. result_file: the file with the result of
   // the newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes
@@ -93,8 +93,8 @@ export const QUEUE_TABLES: readonly string[] = [
      detail TEXT,
      PRIMARY KEY (job, n)
    ) WITHOUT ROWID`,
-  // What a worker's reconnect needs. token_name: the token that the worker registered with; null if none was required.
-  // adapters: JSON of the worker's AdapterState; null if it loads none.
+  // Data that a worker's reconnect needs. token_name: the token that the worker registered with; null if none was
+  // required. adapters: JSON of the worker's AdapterState; null if it loads none.
   `CREATE TABLE sessions (
      worker_id TEXT PRIMARY KEY,
      config_id TEXT NOT NULL,
@@ -148,7 +148,7 @@ export const QUEUE_TABLES: readonly string[] = [
      last_fence INTEGER NOT NULL,
      fences TEXT NOT NULL
    )`,
-  // The limits of tokens and what was used of them, as JSON (limits-table.ts).
+  // The limits of tokens and what was used of them, as JSON (admission/accounts.ts).
   `CREATE TABLE limits (
      token_name TEXT PRIMARY KEY,
      tenant TEXT NOT NULL,
@@ -156,7 +156,7 @@ export const QUEUE_TABLES: readonly string[] = [
      state TEXT NOT NULL,
      admitted TEXT NOT NULL
    ) WITHOUT ROWID`,
-  // What happened to jobs, counted by pool, as JSON (state/pool-counts.ts).
+  // Counts of what happened to jobs, by pool, as JSON (projections/pool-counts.ts).
   `CREATE TABLE counts (
      config_id TEXT PRIMARY KEY,
      counts TEXT NOT NULL,
@@ -164,7 +164,7 @@ export const QUEUE_TABLES: readonly string[] = [
    ) WITHOUT ROWID`,
 ];
 
-/** What changed in a queue's tables since the oldest version that is still read. */
+/** The changes of a queue's tables since the oldest version that is still read. */
 export const QUEUE_TABLE_STEPS: TableSteps = {
   // A job that was held back had a `run_after` far in the future.
   26: [
@@ -176,7 +176,8 @@ export const QUEUE_TABLE_STEPS: TableSteps = {
     JOBS_HELD,
     `ALTER TABLE limits RENAME COLUMN let_in TO admitted`,
   ],
-  // What only features read had a column each. They are joined as texts, since functions for JSON would leave out nulls.
+  // Data that only features read had a column each. The columns are joined as texts, since functions for JSON would
+  // leave out nulls.
   27: [
     `ALTER TABLE jobs ADD COLUMN extras TEXT`,
     `ALTER TABLE jobs ADD COLUMN is_limited INTEGER NOT NULL DEFAULT 0`,

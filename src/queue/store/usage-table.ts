@@ -84,7 +84,7 @@ export function sumUsage(
   );
 }
 
-/** Usage as budgets look at it. */
+/** A sum of usage as budgets look at it. */
 export interface Used {
   model: string;
   config_id: string;
