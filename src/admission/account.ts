@@ -19,8 +19,8 @@ import {
 import { BUDGETS, type CalendarUnit, SlidingWindow, unitOf, type WindowSlot } from './windows.ts';
 
 /**
- * Counts what one token, or all of one tenant, has used and says what it may still use. Pure: the caller passes the
- * time.
+ * Counts what one token, or all of one tenant, has used and says what it may still use. The code is pure: its callers
+ * pass the time.
  */
 
 /** The facts about a request or a stored job that limits depend on. */

@@ -9,13 +9,13 @@ import { type Job, type StoredJob, type WaitingJob, weigh } from './job.ts';
 import { type Refusal, rateLimitHeaders, refusalOf, waitOf } from './refusal.ts';
 import type { OverLimit } from './scope.ts';
 
-/** What becomes of a job that asks to go on: it runs when there is a slot, it waits for its limits, or it ends. */
+/** The decision about a job that asks to go on: it runs when there is a slot, it waits for its limits, or it ends. */
 export type Verdict = { kind: 'admitted' } | { kind: 'held' } | Refusal;
 
 const ADMITTED: Verdict = { kind: 'admitted' };
 const HELD: Verdict = { kind: 'held' };
 
-/** What admission control needs of the queue that it stands in. */
+/** The parts of the queue that admission control needs. */
 export interface AdmissionPorts {
   sql: Sql;
   now(): number;
@@ -27,7 +27,7 @@ export interface AdmissionPorts {
   unsettled(): (Job & { runs: 0 | 1 })[];
 }
 
-/** What the queue does with jobs that were held back. */
+/** The queue's actions for jobs that were held back. */
 export interface HeldBy<W, S> {
   /** Lets an admitted request wait for a slot. */
   admitted(job: W): void;
@@ -49,7 +49,7 @@ export class Admission<W extends WaitingJob> {
   readonly #now: () => number;
   readonly #held: HeldJobs<W>;
   #opensAt: number | null = null;
-  /** What admitted jobs hold; whoever counts usage tells it. */
+  /** The book of what admitted jobs hold; the code that counts usage reports to it. */
   readonly book: Book;
 
   constructor({ sql, now, usedSince, countHeld, unsettled }: AdmissionPorts) {
@@ -64,7 +64,7 @@ export class Admission<W extends WaitingJob> {
     }
   }
 
-  /** Requests from before a restart of the queue; whoever hears of their workers tells it. */
+  /** The requests from before a restart of the queue; the code that registers their workers reports to it. */
   get earlier(): EarlierRequests {
     return this.book.earlier;
   }
@@ -133,7 +133,7 @@ export class Admission<W extends WaitingJob> {
   admitHeld<S extends StoredJob>(by: HeldBy<W, S>): boolean {
     const { unknownUntil } = this.earlier;
     if (unknownUntil !== null) {
-      // Once this time is over, the next tick ends it, or postpones it if the queue stood still.
+      // Once this time is over, the next tick ends the wait, or prolongs it if the queue stood still.
       this.#opensAt = unknownUntil > this.#now() ? unknownUntil : null;
       return false;
     }

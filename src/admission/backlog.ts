@@ -7,7 +7,7 @@ export interface Placed {
   tenant: string | null;
 }
 
-/** Whatever is charged less to its tenant, the larger its token's weight is. */
+/** A job that is charged less to its tenant, the larger its token's weight is. */
 export interface Weighted {
   extras: { weight?: number };
 }

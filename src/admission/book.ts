@@ -6,7 +6,7 @@ import { EarlierRequests } from './earlier-requests.ts';
 import { type Job, weigh } from './job.ts';
 import { longer, type OverLimit } from './scope.ts';
 
-/** What limits look at of a job. */
+/** The fields of a job that limits look at. */
 type Limited = Omit<Job, 'priority'>;
 
 /** A request or stored job that is admitted. */
@@ -14,7 +14,7 @@ interface Admitted {
   token_name: string;
   tenant: string;
   weighed: Weighed;
-  /** When the request was admitted, epoch ms; null for a stored job, whose row shows that it is counted. */
+  /** The time when the request was admitted, epoch ms; null for a stored job, whose row shows that it is counted. */
   at: number | null;
 }
 

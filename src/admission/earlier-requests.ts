@@ -1,6 +1,6 @@
 /** A worker that lost its connection and may be back. */
 interface Absent {
-  /** When the worker's grace ends, epoch ms. */
+  /** The end of the worker's grace, epoch ms. */
   until: number;
   /** Whether the worker has reported, since the queue started, which requests it goes on with. */
   isKnown: boolean;
@@ -19,7 +19,7 @@ export class EarlierRequests {
   readonly #now: () => number;
   readonly #end: (id: string) => void;
   readonly #startedAt: number;
-  /** When each admitted and counted request was admitted, epoch ms, by token and request id. */
+  /** The time when each admitted and counted request was admitted, epoch ms, by token and request id. */
   readonly #admitted = new Map<string, ReadonlyMap<string, number>>();
   /** The worker that runs each request, by request id. */
   readonly #workers = new Map<string, string>();

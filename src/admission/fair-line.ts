@@ -1,7 +1,7 @@
 /**
  * Implements fair share: within a priority, the tenant that was served least goes next. What a tenant was served is a
  * virtual counter of tokens (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): input and output
- * weighted, divided by the tenant's weight, charged as tokens are generated (attempts/charge.ts), and lifted to that of
+ * weighted, divided by the tenant's weight, charged as tokens are generated (charge.ts), and lifted to that of
  * the others when the tenant comes back from having nothing to do. docs/sharing.md says what fair share
  * promises.
  */
@@ -22,7 +22,7 @@ const NEWEST = 1 / 8;
 export class Share<J> {
   /** The tenant; null: no access tokens are configured. */
   readonly tenant: string | null;
-  /** What the tenant was served: weighted tokens, divided by its weight. */
+  /** The tokens that the tenant was served, weighted and divided by its weight. */
   counter: number;
   /** The tenant's place in the heap of those who have something waiting; below 0: it has nothing waiting. */
   place = -1;

@@ -11,11 +11,11 @@ interface Bounds {
   max_pending: number;
   max_waiting: number;
   max_waiting_bytes: number;
-  /** How much of each bound one tenant may take. */
+  /** The share of each bound that one tenant may take. */
   tenant_share: number;
 }
 
-/** How much waits of a pool and of a tenant, including the job in question. */
+/** The numbers of jobs that wait of a pool and of a tenant, including the job in question. */
 interface Depth {
   ofPool(configId: string): number;
   ofTenant(tenant: string): number;

@@ -8,7 +8,7 @@ export type Line = Pick<Job, 'token_name' | 'config_id' | 'priority'>;
 /** A line with stored jobs that are held back. */
 export interface HeldLine {
   line: Line;
-  /** How many jobs of the line are held back. */
+  /** The number of jobs of the line that are held back. */
   jobs: number;
   /** The limit found to hold the first job back, when (epoch ms) and at which `freed`; null if not looked for yet. */
   found: { over: OverLimit; at: number; freed: number } | null;

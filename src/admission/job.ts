@@ -1,7 +1,7 @@
 import type { Weighed } from './account.ts';
 import type { OverLimit } from './scope.ts';
 
-/** What a job may cost, as far as its caller's request shows. */
+/** The cost that a job may have, as far as its caller's request shows. */
 export interface Cost {
   /** The model that the job names; null if it names none. */
   model: string | null;
@@ -17,7 +17,9 @@ export interface Job {
   token_name: string | null;
   config_id: string;
   priority: number;
-  /** Without a cost, the job's token had no limits when the job was submitted. */
+  /**
+   * The features' data about the job. Without a cost in it, the job's token had no limits when the job was submitted.
+   */
   readonly extras: { readonly cost?: Cost };
 }
 
@@ -26,7 +28,7 @@ export interface StoredJob extends Job {
   readonly mode: 'stored';
   /** 1 if the job is pending and held back. */
   is_held: 0 | 1;
-  /** When the newest lease began, epoch ms; null if there was none, so that the job's request is not counted yet. */
+  /** The beginning of the newest lease, epoch ms; null if there was none, so the job's request is not counted yet. */
   leased_at: number | null;
 }
 
@@ -34,13 +36,13 @@ export interface StoredJob extends Job {
 export interface WaitingJob extends Job {
   readonly mode: 'waiting';
   submitted_at: number;
-  /** When the pending request is rejected for want of a free slot, epoch ms. */
+  /** The time at which the pending request is rejected for want of a free slot, epoch ms. */
   slot_by: number;
   /** Whether its caller did not say how long it waits. */
   waits_for_start: boolean;
   /** The limit that holds the request back; null if it is admitted. */
   held: OverLimit | null;
-  /** When the request was admitted, epoch ms. */
+  /** The time when the request was admitted, epoch ms. */
   admitted_at: number | null;
 }
 

@@ -3,7 +3,7 @@ import type { Budgets } from '../protocol/index.ts';
 /** The seconds for which an amount counts after the end of its own second. */
 const COUNTS_SECONDS = 60;
 
-/** One second: when it began, epoch s, and the amount that was added in it. */
+/** One second: the epoch s at which it began, and the amount that was added in it. */
 export type WindowSlot = [second: number, amount: number];
 
 /**

@@ -190,7 +190,7 @@ export const GONE = Symbol('caller gone');
  */
 export class HangUp {
   #hasHappened = false;
-  /** Are called when the caller hangs up. */
+  /** The functions to be called when the caller hangs up. */
   #waiting: ((gone: typeof GONE) => void)[] = [];
 
   get hasHappened(): boolean {

@@ -8,7 +8,7 @@ import type { WaitingRequest, WorkerDial } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { OpenedAnswer } from '../relay/object/responses.ts';
 
-/** What a relay keeps of the request whose answer it opens, in case the answer has to be moved. */
+/** The data that a relay keeps about the request whose answer it opens, in case the answer has to be moved. */
 export interface AskedFor {
   call: Omit<WaitingRequest, 'payload'> & { payload?: undefined };
   queue_id: string;

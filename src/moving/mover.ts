@@ -170,12 +170,12 @@ export class Moving implements Mover {
   }
 }
 
-/** What the relay stores with a stream. */
+/** The data that the relay stores with a stream. */
 interface Opened {
   asked: AskedFor;
-  /** When the stream was opened, epoch ms. */
+  /** The time when the stream was opened, epoch ms. */
   openedAt: number;
-  /** When the first of the answer arrived, epoch ms; null: nothing has. */
+  /** The time when the first bytes of the answer arrived, epoch ms; null: none have. */
   answeredAt: number | null;
 }
 

@@ -91,8 +91,8 @@ function unknownIn(members: Record<string, unknown>, checks: ReadonlyMap<string,
   return null;
 }
 
-/**
- * Decides which answers may be moved: those whose rest is generated elsewhere exactly as it would be here
+/*
+ * This part decides which answers may be moved: those whose rest is generated elsewhere exactly as it would be here
  * (docs/moving.md). All is read from the caller's request, before the engine has it.
  */
 

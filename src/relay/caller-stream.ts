@@ -22,7 +22,7 @@ const SENT_ON: BrokenReason = {
 };
 
 /**
- * One answer on its way from an attempt to its caller.
+ * Carries one answer from an attempt to its caller.
  *
  * States:
  * - `silent`   nothing has come for a caller. → `open`, `broken`, `cancelled`
@@ -30,9 +30,9 @@ const SENT_ON: BrokenReason = {
  * - `moving`   the attempt broke off, and the rest comes from another. → `ended`, `broken`, `cancelled`
  * - `ended`, `broken`, `cancelled` are final.
  *
- * The head alone does not open it: an engine that dies before its first byte can then be replaced by another
- * attempt without the caller noticing. It opens with the first byte, or with the end. While it is silent the gateway
- * keeps the caller's response alive (gateway/inference/answer.ts).
+ * The head alone does not open the stream: an engine that dies before its first byte can then be replaced by another
+ * attempt without the caller noticing. The stream opens with the first byte, or with the end. While it is silent the
+ * gateway keeps the caller's response alive (gateway/inference/answer.ts).
  */
 export class CallerStream {
   readonly id: number;
@@ -283,7 +283,7 @@ export class CallerStream {
       if (!this.#sink.write(data)) this.#pause();
       return;
     }
-    // The piece is copied: it would keep its whole message in memory.
+    // The piece is copied, since a view would keep its whole message in memory.
     this.#held.push(data.slice());
     this.#heldBytes += data.byteLength;
     if (this.#heldBytes >= bounds.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();

@@ -7,15 +7,17 @@ import type { Reply } from './replies.ts';
 import { CANCELLED, type CallerSink, type Opening } from './stream-ports.ts';
 import { type Entry, Streams, withFirstByte } from './streams.ts';
 
-/** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
+/**
+ * An open event stream that is silent for this many ms gets a comment, and another each time the silence lasts as long
+ * again. Clients of server-sent events do not see a comment; its write fails if the caller is gone.
+ */
 const SILENCE_MS = 1000;
 /** The relay cancels a stream that no caller asks for within this many ms: its caller left before the answer came. */
 const UNCLAIMED_MS = 30_000;
-/** The limit for such streams while the relay holds too many bytes that no caller has asked for, ms. */
+/** The limit for unclaimed streams while the relay holds too many bytes that no caller has asked for, ms. */
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** A finished stream that no caller asked for is kept for this many ms. */
 const REMEMBER_MS = 60_000;
-/** A comment is invisible to clients of server-sent events. Its write fails if the caller is gone. */
 
 const WORKER_LOST: BrokenReason = {
   message: 'the worker disconnected and did not come back',
@@ -24,8 +26,8 @@ const WORKER_LOST: BrokenReason = {
 };
 
 /**
- * All answers of one worker, between its answer socket and its callers' responses. The relay stores nothing: a caller's
- * response cannot outlive this process either.
+ * Passes all answers of one worker from its answer socket to its callers' responses. The relay stores nothing: a
+ * caller's response cannot outlive this process either.
  */
 export class Relay {
   readonly #streams: Streams;

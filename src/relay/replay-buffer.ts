@@ -137,7 +137,7 @@ export class ReplayBuffer {
     this.#received += fresh.byteLength;
     this.#ends.see(fresh);
     const isBetween = isEventStream(this.#head.headers) && this.#ends.isBetween;
-    // The piece is copied: it would keep its whole message in memory.
+    // The piece is copied, since a view would keep its whole message in memory.
     this.#pieces.push({ data: fresh.slice(), isBetween });
     this.#kept += fresh.byteLength;
     this.#open();

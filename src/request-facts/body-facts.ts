@@ -79,8 +79,8 @@ const ID_BYTES = 256;
 const PRIORITY_BYTES = 64;
 
 /**
- * The fields that name what engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni,
- * LoRAX.
+ * The fields by which a body names an adapter to answer in place of the model: in SGLang, in TensorRT-LLM, in llama.cpp
+ * and vLLM-Omni, and in LoRAX.
  */
 const ADAPTER_FIELDS = ['lora_path', 'lora_request', 'lora', 'adapter_id'] as const;
 
@@ -216,7 +216,7 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
   const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
     eachMember(body, (name, valueStart, end) => {
-      // The last of two counts, as it does for the parsers of vLLM, llama.cpp and Ollama.
+      // Of two fields with the same name the last counts, as it does for the parsers of vLLM, llama.cpp and Ollama.
       if (isRead(name)) found[name] = body.subarray(valueStart, end);
       else rejectOtherCase(name);
     });

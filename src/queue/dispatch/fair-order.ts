@@ -8,8 +8,8 @@ import { mayHaveAgain } from './retries.ts';
 
 /**
  * Finds the jobs that may be given to a worker next: of the highest priority there is, those of the tenant that was
- * served least (admission/fair-line.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within
- * this list.
+ * served least (admission/fair-line.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses
+ * within this list.
  */
 
 /**
