@@ -35,7 +35,7 @@ export const Adapters = z
     error: 'expected each name once',
   });
 
-/** What a worker reports of its adapters, the whole state each time. */
+/** A worker's report of its adapters, the whole state each time. */
 export const AdapterState = z.object({
   /** The names of all adapters that the worker can load. */
   names,

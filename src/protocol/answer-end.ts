@@ -8,7 +8,7 @@ import { engineJson } from './kept-json.ts';
  * Decides for all kinds of engines what ends an answer and what is an error in it, in a stream or in one piece
  * (test/support/recorded-streams has what each engine writes).
  *
- * - A stream is finished by its closing event. Without one it is finished where every choice has given a reason, or a
+ * - A stream is finished by its closing event. Without one it is finished if every choice has given a reason, or a
  *   message its reason to stop, and the body ended in order: TGI, ik_llama.cpp and mlc-llm write no `[DONE]`.
  * - An answer has failed with an `error` at an event's top or in a choice, with `object: "error"`, an event of that
  *   name or type, or the reason "error".
@@ -27,7 +27,7 @@ const ERROR_REASON = /^(?:\w+_)?error$/i;
 
 /** HTTP statuses of errors that engines name without a status; all other errors are the engine's fault. */
 const STATUS_OF: Readonly<Record<string, number>> = {
-  // These names are Anthropic's and OpenAI's.
+  // The next names are Anthropic's and OpenAI's.
   invalid_request_error: 400,
   invalid_prompt: 400,
   context_length_exceeded: 400,
@@ -38,7 +38,7 @@ const STATUS_OF: Readonly<Record<string, number>> = {
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
   overloaded_error: 503,
-  // These names are vLLM's and SGLang's, then TGI's.
+  // The next names are vLLM's and SGLang's, then TGI's.
   BadRequestError: 400,
   NotFoundError: 404,
   validation: 422,
@@ -67,8 +67,8 @@ const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, fi
 
 /**
  * Reads one event of a stream.
- * @param event its text
- * @param dialect which API its reader speaks
+ * @param event the event's text
+ * @param dialect the API that the stream's reader speaks
  * @param known JSON that was found in the event and parsed already; null: none was
  */
 export function readEvent(
@@ -84,7 +84,7 @@ export function readEvent(
   const value = known?.json === data ? known.data : (engineJson(data)?.value ?? data);
   const isInstead = dialect === 'openai' && name === null && isObject(value) && isOther(value, 'choices');
   const failed = errorOf(value, name) ?? (isInstead ? noAnswer(value) : null);
-  // OpenAI's clients look for an `error` at the top, those of the newer APIs at an event's name and type.
+  // OpenAI's clients look for an `error` at the top; clients of the newer APIs look at an event's name and type.
   const isSeen = dialect === 'openai' ? isSaid(fieldsOf(value).error) : true;
   return {
     failed,
@@ -94,7 +94,7 @@ export function readEvent(
   };
 }
 
-/** Reads an answer in one piece. @param path of the request @param body parsed where it was JSON */
+/** Reads an answer in one piece. @param path the path of the request @param body parsed if it was JSON */
 export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
   if (engineRoute(path)?.isStored) return NOTHING;
   const { object, status, error } = fieldsOf(body);

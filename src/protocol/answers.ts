@@ -23,7 +23,7 @@ export const AnswerHead = z.object({
   replayed: z.boolean().optional(),
   /** The API whose form an error at the end of an event stream takes; `openai` if left out or not known here. */
   dialect: z.enum(DIALECTS).optional().catch(undefined),
-  /** Why no other worker could continue this event stream. */
+  /** The reason why no other worker could continue this event stream. */
   stays: z.string().optional(),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
@@ -37,10 +37,10 @@ export function passableHeaders(headers: Readonly<Record<string, string>>): Reco
   return Object.fromEntries(Object.entries(headers).filter(passable));
 }
 
-/** Why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */
+/** The reason why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */
 export const BrokenReason = z.object({
   message: z.string(),
-  /** One of FAILURE_CODES, or a release reason. */
+  /** The code of the reason: one of FAILURE_CODES, or a release reason. */
   code: z.string(),
   /** Whether another attempt may succeed. */
   retryable: z.boolean(),
@@ -83,7 +83,7 @@ const TYPE_NAME = Object.fromEntries(
 
 const HEADER_BYTES = 9;
 const OFFSET_BYTES = 8;
-/** The size of each number of an `ids` record: how many ids came before, the stage, and each id. */
+/** The size of each number of an `ids` record: the count of earlier ids, the stage, and each id. */
 const NUMBER_BYTES = 4;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -193,7 +193,7 @@ function putUint32(message: Uint8Array, at: number, value: number): void {
   message[at + 3] = value;
 }
 
-/** One number, whose bytes are copied: a view of each message would cost more than all that is written into it. */
+/** A buffer for one number, whose bytes are copied: a view of each message would cost more than all that is written. */
 const float = new DataView(new ArrayBuffer(OFFSET_BYTES));
 
 function putFloat64(message: Uint8Array, at: number, value: number): void {

@@ -2,9 +2,9 @@ import type { Dialect } from './engine-routes.ts';
 import { fieldsOf, jsonOrText } from './fields.ts';
 
 /**
- * Errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has begun
- * with status 200. After OpenAI's reference (errors; `error` event of Responses) and Anthropic's (errors; `error`
- * event of Messages).
+ * Writes errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has
+ * begun with status 200. The shapes follow OpenAI's reference (errors; `error` event of Responses) and Anthropic's
+ * (errors; `error` event of Messages).
  */
 
 /** `WWW-Authenticate` of every response with the status 401, which has to name a way to do better (RFC 9110 §15.5.2). */
@@ -14,7 +14,7 @@ export interface ApiError {
   /** The HTTP status, even where it is too late to send it. */
   status: number;
   message: string;
-  /** The kind of error; left out, it is what the API calls errors of this status. */
+  /** The kind of error; left out: the API's name for errors of this status. */
   type?: string | undefined;
   code: string | number | null;
   param?: string | null;
@@ -56,7 +56,7 @@ function errorEvent(data: object): string {
 }
 
 /**
- * Reads what an engine answered with an error status, in whichever shape.
+ * Reads the error that an engine answered with, in whichever shape.
  * @param text the engine's body
  */
 export function readApiError(status: number, text: string): ApiError {

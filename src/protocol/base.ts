@@ -7,12 +7,12 @@ import {
 } from './bounds.ts';
 
 /**
- * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does differently from one that
+ * Describes how a peer that speaks only the base protocol (Casola's deployed queues and workers) differs from one that
  * agreed on the extensions. Each side asks the profile of its peer for the difference that it means, rather than which
  * protocol the peer speaks.
  */
 
-/** What a queue has to know of a worker; "it" in a field is the worker. */
+/** The facts about a worker on which a queue depends. */
 export interface WorkerProfile {
   readonly protocol: 'base' | 'extended';
   /** The length of the worker's leases, seconds; null: as the queue is set. */
@@ -20,8 +20,8 @@ export interface WorkerProfile {
   /** The largest frame that the worker takes, bytes. */
   readonly frameBytes: number;
   /**
-   * Whether the worker settles with the fence token 0 where it was given none, or forgot it: the attempt that it holds
-   * is meant.
+   * Whether the worker settles with the fence token 0 if it was given none, or forgot it. The token 0 then means the
+   * attempt that the worker holds.
    */
   readonly sendsZeroFence: boolean;
   /**
@@ -30,8 +30,8 @@ export interface WorkerProfile {
    */
   readonly listsJobs: boolean;
   /**
-   * Whether the queue sees the worker's pings, so that silence proves that it is gone; if not, only a whole lease of
-   * silence does.
+   * Whether the queue sees the worker's pings, so that silence proves that the worker is gone; if not, only a whole
+   * lease of silence does.
    */
   readonly pingsAreHeard: boolean;
   /**
@@ -39,13 +39,13 @@ export interface WorkerProfile {
    * payload.
    */
   readonly takesAnyJob: boolean;
-  /** Whether files have addresses relative to the socket that the worker dialled; if not, it needs whole addresses. */
+  /** Whether the worker resolves addresses of files against that of its socket; if not, it needs whole addresses. */
   readonly resolvesAddresses: boolean;
   /** Whether an upload that the worker announced is confirmed by an echo of `job_result_ref`, not by `ack`. */
   readonly wantsEcho: boolean;
-  /** Whether the worker's failures lack `retryable`: without the engine's status, another attempt may succeed. */
+  /** Whether the worker's failures lack `retryable`; without the engine's status, another attempt may then succeed. */
   readonly retriesUnknownFailures: boolean;
-  /** Whether a frame of an unknown type comes from a newer version, and is no mistake. */
+  /** Whether a frame of an unknown type comes from a newer version, and is not a mistake. */
   readonly mayBeNewer: boolean;
 }
 
@@ -77,14 +77,14 @@ export const EXTENDED_WORKER: WorkerProfile = {
   mayBeNewer: true,
 };
 
-/** What a worker has to know of a queue. */
+/** The facts about a queue on which a worker depends. */
 export interface QueueProfile {
   readonly protocol: 'base' | 'extended';
   /** The largest frame that the queue takes, bytes. */
   readonly frameBytes: number;
-  /** Whether the queue answers `register` with what it grants; if not, silence is the answer. */
+  /** Whether the queue answers `register` with what it grants; if not, it does not answer at all. */
   readonly answersRegister: boolean;
-  /** Whether the queue acknowledges settlements; if not, what was sent is settled. */
+  /** Whether the queue acknowledges settlements; if not, a settlement counts once it was sent. */
   readonly acknowledges: boolean;
   /** Whether the queue takes the extension's fields of a settlement: timing, and what a failure means. */
   readonly takesSettlementDetails: boolean;

@@ -1,6 +1,6 @@
 /**
- * The wait for a slot, s. The bounds of latencies are vLLM's own (vllm/v1/metrics/buckets.py), so that panels of both
- * overlay. Everything that stores, exports or reads a histogram takes its bounds from this file.
+ * The bounds of the wait for a slot, s. The bounds of latencies are vLLM's own (vllm/v1/metrics/buckets.py), so that
+ * panels of both overlay. Everything that stores, exports or reads a histogram takes its bounds from this file.
  */
 
 export const QUEUE_WAIT_BOUNDS = [
@@ -12,12 +12,12 @@ export const FIRST_TOKEN_BOUNDS = [
   2560,
 ] as const;
 
-/** The time between two tokens of an answer, as the mean of the answer, s. */
+/** The bounds of the time between two tokens of an answer, as the mean of the answer, s. */
 export const PER_TOKEN_BOUNDS = [
   0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
 ] as const;
 
-/** The time from submission to settlement, and from dispatch to settlement, s. */
+/** The bounds of the time from submission to settlement, and from dispatch to settlement, s. */
 export const DURATION_BOUNDS = [
   0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
 ] as const;

@@ -10,7 +10,7 @@ export class JsonFault extends Error {
 
 /**
  * Refuses bytes that are not UTF-8, in which JSON between programs is written (RFC 8259, section 8.1). A decoder that
- * is not strict puts U+FFFD in their place, and the engine answers a prompt that nobody wrote.
+ * is not strict would put U+FFFD in their place, and the engine would answer a prompt that nobody wrote.
  */
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

@@ -24,7 +24,7 @@ export type ClientFrame = z.infer<typeof ClientFrame>;
 /** The most `settled` frames that may be on their way unacknowledged. */
 export const SETTLED_WINDOW = 4;
 
-/** Why one of several jobs was not accepted. */
+/** The reason why one of several jobs was not accepted. */
 export const SubmissionError = z.object({
   status: z.number().int().describe('The HTTP status it would have alone.'),
   message: z.string(),
@@ -36,7 +36,7 @@ export const SubmissionError = z.object({
 });
 export type SubmissionError = z.infer<typeof SubmissionError>;
 
-/** A JobView; the program reads a result that is too long for a frame at `/api/jobs/{id}`. */
+/** A JobView. A program reads a result that is too long for a frame at `/api/jobs/{id}`. */
 const SettledJob = z.looseObject({
   id: z.string(),
   state: z.string(),

@@ -1,13 +1,13 @@
 import { BASE_TASKS } from './base.ts';
 
 /**
- * Which of an engine's routes callers and jobs may request. Gateway and worker use the same list: what is not inference
- * (`/sleep`, `/load_lora_adapter`, `/collective_rpc`, `/pause`, `/metrics`, …) belongs to the engine's operator, and
- * the worker holds the engine's key.
+ * Lists the routes of an engine that callers and jobs may request. Gateway and worker use the same list: what is not
+ * inference (`/sleep`, `/load_lora_adapter`, `/collective_rpc`, `/pause`, `/metrics`, …) belongs to the engine's
+ * operator, and the worker holds the engine's key.
  */
 
 /**
- * Which API a route belongs to, as far as errors differ. `responses` is OpenAI's API with event streams of its own,
+ * The APIs to which routes belong, as far as errors differ. `responses` is OpenAI's API with event streams of its own,
  * `runpod` that of RunPod's endpoints, which stream nothing.
  */
 export const DIALECTS = ['openai', 'responses', 'anthropic', 'runpod'] as const;
@@ -15,7 +15,7 @@ export type Dialect = (typeof DIALECTS)[number];
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** What is known of one route of an engine: all that gateway, queue and worker decide by the route stands here. */
+/** The facts about one route of an engine: all that gateway, queue and worker decide by the route stands here. */
 export interface EngineRoute {
   /** The path as vLLM and engines like it name it. `{id}` stands for one segment. */
   readonly path: string;
@@ -25,7 +25,7 @@ export interface EngineRoute {
    * but a whole answer may be of any type, or empty; `bytes`: never events that the gateway could begin, such as audio.
    */
   readonly answers: 'json' | 'text' | 'bytes';
-  /** The list that every whole answer has, and no error in any form; null: none is known. */
+  /** The list that every whole answer has and no error has, in any form; null: none is known. */
   readonly list: 'choices' | 'content' | 'output' | 'data' | null;
   /** Whether a stream is incomplete without a closing event. */
   readonly closes: boolean;
@@ -45,7 +45,7 @@ export interface EngineRoute {
   readonly operation: 'chat' | 'text_completion' | 'embeddings' | null;
   /** Whether the route takes audio as a form, so that a request in JSON says where the audio lies. */
   readonly takesAudio: boolean;
-  /** Whether requests are about a response that an engine stores, and errors in it are the response's own. */
+  /** Whether requests are about a response that an engine stores; errors in the answer are then the response's own. */
   readonly isStored: boolean;
   /** Whether any engine can answer, whatever model it serves. */
   readonly isOfAnyModel: boolean;

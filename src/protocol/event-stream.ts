@@ -8,9 +8,9 @@ export const UNBUFFERED = { 'cache-control': 'no-cache', 'x-accel-buffering': 'n
 export const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', ...UNBUFFERED } as const;
 
 /*
- * Where an event ends, for everybody who reads a stream (HTML Standard, 9.2.6): lines end with `\n`, `\r\n` or `\r`, and
- * an empty line ends the event before it. An empty line with no event before it ends nothing. The last byte so far may
- * be half of a line end: a `\r` behind a `\n` waits for its own `\n`, and one behind a `\r` does not.
+ * An event ends, for everybody who reads a stream (HTML Standard, 9.2.6), with an empty line; lines end with `\n`,
+ * `\r\n` or `\r`. An empty line with no event before it ends nothing. The last byte so far may be half of a line end: a
+ * `\r` behind a `\n` waits for its own `\n`, and one behind a `\r` does not.
  *
  * `EventEnds` finds the ends in bytes, and `splitEvents`, `countEvents` and `EventTexts` in text.
  */
@@ -150,11 +150,11 @@ export class EventTexts {
 
 /** The lines of an event. */
 export interface EventFields {
-  /** The value of its field `event`; null: it has none. */
+  /** The value of the event's field `event`; null: it has none. */
   name: string | null;
-  /** The lines of its data, without the blanks around them. */
+  /** The lines of the event's data, without the blanks around them. */
   data: string;
-  /** Its comments, without the blanks around them. */
+  /** The event's comments, without the blanks around them. */
   comment: string;
   /**
    * Whether clients do not recognise the event: JSON without a name (Ollama), a field `error` (llama.cpp until 2025),

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { Waiting } from './waiting.ts';
 
-/** What OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
+/** Defines what OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
 
 /** The purposes of stored files: callers upload `batch` and `user_data`, batches make `batch_output`. */
 export const FILE_PURPOSES = ['batch', 'batch_output', 'user_data'] as const;

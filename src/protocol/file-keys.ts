@@ -1,7 +1,7 @@
 /**
- * Keys in the addresses of payloads and results. Such an address is requested without a token, so its key begins with a
- * MAC of the queue's id: the gateway rejects a made-up one without asking any queue. The rest of the key is compared by
- * the queue, and random for each job and for each attempt (queue/attempts/tickets.ts).
+ * Makes keys in the addresses of payloads and results. Such an address is requested without a token, so its key begins
+ * with a MAC of the queue's id: the gateway rejects a made-up one without asking any queue. The rest of the key is
+ * compared by the queue, and is random for each job and for each attempt (queue/attempts/tickets.ts).
  */
 
 /** The number of hex digits of the MAC: 128 bits of an HMAC-SHA256. */

@@ -19,7 +19,9 @@ const text = z.string();
 export const FleetSummary = z.object({
   /** The fleet's state; `empty`: no worker has ever reported. */
   verdict: z.enum(['serving', 'degraded', 'not_serving', 'empty']),
-  /** One sentence: "3 of 4 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
+  /**
+   * The state in one sentence: "3 of 4 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %".
+   */
   text,
   workers: count,
   ready_workers: count,
@@ -30,14 +32,14 @@ export const FleetSummary = z.object({
   tokens_per_second: z.number().nullable(),
 });
 
-/** Who sees to a problem. */
+/** The acknowledgement of a problem by somebody who sees to it. */
 export const Acknowledgement = z.object({
   /** The name of the token; null: none was required. */
   by: text.nullable(),
   at: time,
 });
 
-/** One problem that needs an operator, and its remedy. */
+/** A problem that needs an operator, and its remedy. */
 export const Attention = z.object({
   /** The problem's id, the same however long the problem lasts. */
   id: text,
@@ -57,7 +59,7 @@ export const Attention = z.object({
     'objective_missed',
     'unknown_model',
   ]),
-  /** How urgent the problem is; `info` is a caller's own mistake, which is shown and not posted. */
+  /** The problem's urgency; `info` is a caller's own mistake, which is shown and not posted. */
   severity: z.enum(['error', 'warning', 'info']),
   config_id: text.nullable(),
   worker_id: text.nullable(),
@@ -66,7 +68,7 @@ export const Attention = z.object({
   /** The operator's next step. */
   advice: text,
   since: time,
-  /** Who has said that the problem is seen to; null: nobody. */
+  /** The acknowledgement of the problem; null: nobody sees to it. */
   acknowledged: Acknowledgement.nullable(),
 });
 
@@ -109,7 +111,7 @@ export const WorkerRow = z.object({
   phase: text.nullable(),
   phase_since: time.nullable(),
   progress: share.nullable(),
-  /** How long a start of this pool usually takes, from created to healthy, by the pool's own history. */
+  /** The time that a start of this pool usually takes, from created to healthy, by the pool's own history. */
   expected_start_ms: ms.nullable(),
   start: StartTimes,
   models: z.array(text),
@@ -117,9 +119,9 @@ export const WorkerRow = z.object({
   adapters: AdapterState.nullable(),
   slots: count.nullable(),
   running: count.nullable(),
-  /** As in the newest heartbeat; null: unknown, or the worker is gone. */
+  /** Measurements as in the newest heartbeat; null: unknown, or the worker is gone. */
   ...nullable(Measured.shape),
-  /** As in the newest heartbeat; null: unknown. */
+  /** Counts as in the newest heartbeat; null: unknown. */
   ...nullable(Counted.shape),
   /** Tokens per second over the newest 60 minutes, a value each minute, oldest first. */
   tokens_history: z.array(z.number().nullable()),
@@ -133,9 +135,9 @@ export const WorkerRow = z.object({
   worker_version: text.nullable(),
   host: text.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
-  /** What a lost worker was doing: "was running 3 jobs". */
+  /** The last activity of a lost worker: "was running 3 jobs". */
   was_doing: text.nullable(),
-  /** How the worker's last connection ended. */
+  /** The end of the worker's last connection. */
   disconnected: z.object({ at: time, reason: text }).nullable(),
 });
 
@@ -161,7 +163,7 @@ const rates = z.object({
   first_token_ms: percentiles,
 });
 
-/** How many of those that ended missed an objective; `burn`: how many times the allowed rate, null: none ended. */
+/** The number of ended jobs that missed an objective; `burn`: how many times the allowed rate, null: none ended. */
 const missed = z.object({ missed: count, of: count, burn: z.number().min(0).nullable() });
 /**
  * An objective, over the newest 5 minutes and the newest hour. `share`: the part of all that end that shall meet it.
@@ -182,7 +184,7 @@ export const PoolRow = z.object({
   oldest_wait_ms: ms.nullable(),
   /** The longest wait of a caller on a connection. */
   oldest_caller_wait_ms: ms.nullable(),
-  /** What the pending jobs wait for, or null where none waits. */
+  /** The reason why the pending jobs wait; null: none waits. */
   why_waiting: Waiting.nullable(),
   /** The rates over the newest minute. */
   now: rates,
@@ -199,7 +201,7 @@ export const PoolRow = z.object({
 });
 
 /**
- * What the dashboard, `worker-vllm top`, `GET /api/fleet` and its live socket show of a fleet. One projection
+ * The state of a fleet that the dashboard, `worker-vllm top`, `GET /api/fleet` and its live socket show. One projection
  * (fleet/view) makes all of it, so that a list and a detail never disagree. Times are epoch ms of the server's clock;
  * null is unknown, never zero.
  */
@@ -208,7 +210,7 @@ export const FleetView = z.object({
   version: count,
   /** The fleet object's random epoch, one for each start: versions of different epochs are not comparable. */
   epoch: text,
-  /** When the view was made. */
+  /** The time when the view was made. */
   at: time,
   queue_id: text,
   summary: FleetSummary,
@@ -249,6 +251,6 @@ export const FleetHistory = z.object({
   step_ms: ms,
   /** The columns by their names, as in `HISTORY_SERIES`. */
   series: z.record(z.string(), z.array(z.number().nullable())),
-  /** What happened in that time to machines and workers, oldest first: `started` is a worker that became ready. */
+  /** Events of machines and workers in that time, oldest first: `started` is a worker that became ready. */
   marks: z.array(z.object({ at: time, kind: z.enum(['launched', 'started', 'ended', 'failed']), text })),
 });

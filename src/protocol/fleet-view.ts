@@ -30,10 +30,10 @@ export type Percentiles = NonNullable<PoolRates['wait_ms']>;
 export type FleetFrame = z.infer<typeof schemas.FleetFrame>;
 
 /**
- * The frames that a viewer sends: which version it knows (none if left out), or that its page is hidden for now. The
- * server sends nothing before a viewer's first `watch`. It answers the text `ping` with `pong`: a viewer sends one
- * every 10 s, and none before the last one was answered. A viewer from which nothing came for 30 s is sent nothing
- * until it is heard again.
+ * The frames that a viewer sends. They say which version it knows (none if left out), or that its page is hidden for
+ * now. The server sends nothing before a viewer's first `watch`. It answers the text `ping` with `pong`: a viewer sends
+ * one every 10 s, and none before the last one was answered. A viewer from which nothing came for 30 s is sent nothing
+ * until a frame comes from it again.
  */
 export const FleetViewerFrame = z.discriminatedUnion('type', [
   z.object({
@@ -63,7 +63,8 @@ export const JOB_COUNTS = [
 ] as const;
 
 /**
- * The series of jobs that came, or got so far, in each step. `…_n`: how many values the percentiles beside it are of.
+ * The series of jobs that came, or got so far, in each step. `…_n`: the number of values behind the percentiles beside
+ * it.
  */
 const JOB_SERIES = [
   ...JOB_COUNTS,
@@ -106,7 +107,7 @@ const POOL_SERIES = [
   'submitted',
   /** The part of `tokens_in` that the queue expected in the cache of the chosen worker's engine. */
   'tokens_predicted',
-  /** How often the engine preempted requests for want of KV cache. */
+  /** The number of requests that the engine preempted for want of KV cache. */
   'preemptions',
   ...JOB_SERIES,
 ] as const;

@@ -1,5 +1,5 @@
 /**
- * Every message that queue, workers, programs and gateway exchange, as schemas with their types; no I/O.
+ * Exports every message that queue, workers, programs and gateway exchange, as schemas with their types; no I/O.
  * docs/protocol.md describes the conversation.
  */
 export * from './adapters.ts';

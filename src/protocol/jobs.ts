@@ -35,10 +35,10 @@ const FAILURE_CODES = [
 ] as const;
 export type FailureCode = (typeof FAILURE_CODES)[number];
 
-/** One failure: the message for the caller, and what the queue needs to decide about another attempt. */
+/** A failure: the message for the caller, and what the queue needs to decide about another attempt. */
 export const Failure = z.object({
   message: z.string(),
-  /** One of FAILURE_CODES from an extended peer; a newer peer may send others. */
+  /** The failure's code. An extended peer sends one of FAILURE_CODES; a newer peer may send others. */
   code: z.string().default('worker_error'),
   retryable: z.boolean().default(false),
   /** The engine's own HTTP status, where it gave one. */
@@ -85,7 +85,9 @@ const JobType = z
 
 const NAMED_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'];
 const KNOWN_TYPES: readonly string[] = [...NAMED_TYPES, ...Object.values(BASE_TASKS)];
-/** The most letters in which a misspelt type differs. Types of others differ in more: fal/text-to-image in five. */
+/**
+ * The most letters in which a misspelt type differs. Other people's types differ in more: fal/text-to-image in five.
+ */
 const MISSPELT_LETTERS = 2;
 
 /** Returns the type that a misspelt one means, or null for a type that is known here or that others may know. */
@@ -137,7 +139,7 @@ export const JobSubmission = z.object({
     .optional(),
   /** Whether the answer can be read while it is made, at `/api/jobs/{id}/stream`; for an `engine_request` only. */
   stream: z.boolean().optional(),
-  /** Where the queue posts the job's settlement, at a host that it allows. */
+  /** The address to which the queue posts the job's settlement, at a host that it allows. */
   webhook: z.string().max(2048).optional(),
 });
 export type JobSubmission = z.infer<typeof JobSubmission>;
@@ -162,11 +164,12 @@ export const JobView = z.object({
   progress: z.number().nullable(),
   status_message: z.string().nullable(),
   created_at: z.string(),
-  /** When the job becomes `expired` unless it is settled. */
+  /** The time at which the job becomes `expired` unless it is settled. */
   deadline_at: z.string().nullable(),
   leased_at: z.string().nullable(),
   /**
-   * When the newest attempt reached the engine, and when its first token came; null where its worker did not report it.
+   * The times when the newest attempt reached the engine and when its first token came; null if its worker did not
+   * report it.
    */
   started_at: z.string().nullable(),
   first_token_at: z.string().nullable(),
@@ -175,10 +178,10 @@ export const JobView = z.object({
   tenant: z.string().nullable(),
   /** The trace that the job's submission belongs to; null: it was in none, or in one together with others. */
   trace_id: z.string().nullable(),
-  /** What the job waits for, while it waits. */
+  /** The reason why the job waits, while it waits. */
   waiting: Waiting.optional(),
   result: z.unknown(),
-  /** Whether the caller may not read the result, which is null here even if there is one. */
+  /** Whether the caller may not read the result; `result` is then null even if there is one. */
   withheld: z.boolean().optional(),
   error: Failure.nullable(),
   attempt_errors: z.array(AttemptError),
@@ -240,7 +243,7 @@ export const ListedJob = JobView.omit({
 }).extend({ error: ShortError.nullable() });
 export type ListedJob = z.infer<typeof ListedJob>;
 
-/** One step of a job's ledger. */
+/** A step of a job's ledger. */
 export const LedgerStep = z.object({
   at: time,
   /** The name of the step; queue/events/event.ts lists them. */

@@ -19,14 +19,15 @@ const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
-/** Texts, keys of objects, objects and arrays that were passed: what a parser spends its time on. */
+/** The texts, keys of objects, objects and arrays that were passed; a parser spends its time on them. */
 interface Passed {
   values: number;
   most: number;
 }
 
 /**
- * Whatever else is wrong with JSON that passes, parsing it takes no longer than its length.
+ * Refuses JSON that would keep a parser busy. JSON that passes may still be wrong, but parsing it takes no longer than
+ * its length suggests.
  * @param json in UTF-8
  * @param most texts, keys, objects and arrays that it may have
  * @returns how many it has
@@ -72,8 +73,8 @@ export function eachMember(
 }
 
 /**
- * The bytes of the values of some fields of an object, views of it; of a field that comes twice, the last, as
- * parsers do.
+ * Returns the bytes of the values of some fields of an object, as views of it. Of a field that comes twice, the last
+ * counts, as for parsers.
  * @throws JsonFault as `checkJson`, and where it is no object
  */
 export function jsonFields<Name extends string>(
@@ -106,7 +107,7 @@ function oneOf<Name extends string>(
   return names.find((name) => name === written);
 }
 
-/** Longer than any name that is asked for. */
+/** A length beyond any name that is asked for. */
 const LONGEST_NAME = 64;
 
 /** @param name of ASCII alone */
@@ -184,8 +185,9 @@ export function elementsOf(json: Uint8Array, most = JSON_VALUES): Uint8Array[] {
 }
 
 /**
+ * Skips the value that begins here.
  * @param around how many levels it is nested in
- * @returns where the value ends that begins here; the same place where none begins
+ * @returns where the value ends; the same place where none begins
  */
 function skipValue(bytes: Uint8Array, start: number, around: number, passed: Passed): number {
   const first = bytes[start];
@@ -200,7 +202,7 @@ function endsScalar(byte: number): boolean {
   return byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET || isBlank(byte);
 }
 
-/** Which bracket closes which is not looked at. */
+/** Skips an object or an array, without checking which bracket closes which. */
 function skipNested(bytes: Uint8Array, start: number, around: number, passed: Passed): number {
   let depth = around;
   for (let at = start; at < bytes.byteLength; at++) {
@@ -227,7 +229,7 @@ function pass(passed: Passed): void {
   throw new JsonFault('too_many_values', message);
 }
 
-/** Where a byte comes next. Node's search is ten times as fast as that of the language. */
+/** Finds the next place of a byte. Node's search is ten times as fast as that of the language. */
 const indexOf: (bytes: Uint8Array, byte: number, from: number) => number =
   typeof Buffer === 'undefined'
     ? (bytes, byte, from) => bytes.indexOf(byte, from)
@@ -245,7 +247,7 @@ function skipString(bytes: Uint8Array, start: number, passed: Passed): number {
     if (byte === QUOTE) return at + 1;
     if (byte === BACKSLASH) at += 1;
   }
-  // An escape may have begun with the last of them, and its second byte ends nothing.
+  // An escape may have begun with the last of the bytes above, and its second byte ends nothing.
   for (;;) {
     const end = indexOf(bytes, QUOTE, at);
     if (end < 0) throw notJson();
@@ -268,7 +270,7 @@ function isBlank(byte: number): boolean {
 }
 
 /**
- * The value of JSON, or of a part of it that a scan found. Nothing has looked into it.
+ * Parses JSON, or a part of it that a scan found without looking into it.
  * @throws JsonFault
  */
 export function parseJsonBytes(json: Uint8Array): unknown {
@@ -280,12 +282,12 @@ export function parseJsonBytes(json: Uint8Array): unknown {
   }
 }
 
-/** Whether it begins as an object does. */
+/** Says whether the JSON begins as an object does. */
 export function beginsObject(json: Uint8Array | undefined): json is Uint8Array {
   return json !== undefined && json[skipBlanks(json, 0)] === OPEN_BRACE;
 }
 
-/** The first element of an array; null: it is none, or an empty one. @throws JsonFault */
+/** Returns the first element of an array; null: the JSON is no array, or an empty one. @throws JsonFault */
 export function firstElement(json: Uint8Array): Uint8Array | null {
   if (json[0] !== OPEN_BRACKET) return null;
   const start = skipBlanks(json, 1);

@@ -50,7 +50,7 @@ export const PartialAnswer = z.object({
   /** The role of the message, in a chat. */
   role: z.string().max(64),
   text: z.string(),
-  /** What the engine's parser reported of the message as reasoning. */
+  /** The reasoning in the message, as the engine's parser reported it. */
   reasoning: z.string().default(''),
   /**
    * The log probabilities as the engine reports them, one for each token generated, if a chat asks for them; else null.

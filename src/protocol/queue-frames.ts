@@ -66,8 +66,9 @@ export const Job = z.object({
    */
   stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
   /**
-   * Whom the job's tokens are counted for, in the queue's own words. It comes back with the settlement: the job of a
-   * waiting caller is in the queue's memory alone, and a queue that has restarted knows no more of it.
+   * The party that the job's tokens are counted for, in the queue's own words. The worker sends it back with the
+   * settlement: the job of a waiting caller is in the queue's memory alone, and a queue that has restarted knows no
+   * more of it.
    */
   account: z.string().max(4096).optional(),
   /** The part of a stored job's answer that an earlier attempt has generated. */

@@ -44,7 +44,7 @@ export function requestHeaders(headers: Iterable<[string, string]>): Record<stri
   return passed;
 }
 
-/** Matches visible ASCII, which a header, a log line and an engine take as it is. */
+/** Matches ids of visible ASCII, which a header, a log line and an engine take as they are. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 /** Matches ids out of which connectors between engines (vLLM's MoRIIO) would read the addresses to connect to. */
@@ -69,7 +69,7 @@ export const TraceContext = z.object({
   /** A `traceparent` in the form of version 00. */
   traceparent: z.string().max(55),
   tracestate: z.string().max(MOST_TRACESTATE_CHARACTERS).optional(),
-  /** Whether the job was submitted with others: its trace is one of its own, linked to this. */
+  /** Whether the job was submitted with others; it then has a trace of its own, linked to this one. */
   is_link: z.boolean().optional(),
 });
 export type TraceContext = z.infer<typeof TraceContext>;

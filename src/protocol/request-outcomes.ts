@@ -1,4 +1,4 @@
-/** How a request may end; `rejected`: the queue was full, or no worker was free in time. */
+/** The outcomes of a request; `rejected`: the queue was full, or no worker was free in time. */
 export const REQUEST_OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
 export type RequestOutcome = (typeof REQUEST_OUTCOMES)[number];
 

@@ -30,7 +30,7 @@ export function tokensPerSecond(
 ) {
   const { tokens_out, first_token_ms, wait_ms, total_ms } = request;
   if (!tokens_out) return null;
-  // The rest of the tokens begins to come when the first is there.
+  // The tokens after the first one come from the time of the first one on.
   const [tokens, from] = first_token_ms === null ? [tokens_out, wait_ms] : [tokens_out - 1, first_token_ms];
   const seconds = (total_ms - from) / 1000;
   return tokens > 0 && seconds > 0 ? tokens / seconds : null;

@@ -15,7 +15,7 @@ export const RequestRecord = z.object({
   /** The caller's name for the request (`X-Request-Id`); null: the job's id. */
   request_id: text.nullable(),
   kind: z.enum(REQUEST_KINDS),
-  /** When the request came and when it ended, epoch ms of the queue's clock. */
+  /** The times when the request came and when it ended, epoch ms of the queue's clock. */
   submitted_at: z.number(),
   ended_at: z.number(),
   /** The request's pool; empty: no pool serves its model. */
@@ -34,7 +34,7 @@ export const RequestRecord = z.object({
   error_code: text.nullable(),
   /** The beginning of the error's message. */
   error: text.nullable(),
-  /** Tokens of the prompt; null, as in the next two: not reported. */
+  /** Tokens of the prompt; null, as in the next two fields: not reported. */
   tokens_in: count.nullable(),
   tokens_out: count.nullable(),
   cached_tokens: count.nullable(),

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 /**
- * What the view of a fleet shows of machines that the scheduler launches; scaling.ts has the types. Times are epoch ms
- * of the server's clock; money is US dollars.
+ * Schemas of what the view of a fleet shows of machines that the scheduler launches; scaling.ts has the types. Times
+ * are epoch ms of the server's clock; money is US dollars.
  */
 
 const count = z.number().int().min(0);
@@ -10,7 +10,7 @@ const time = z.number();
 const dollars = z.number().min(0);
 const text = z.string();
 
-/** One machine that the scheduler wants or has wanted. */
+/** A machine that the scheduler wants or has wanted. */
 export const Launch = z.object({
   /** The launch's id: ten lower-case letters and digits. */
   id: text,
@@ -32,7 +32,7 @@ export const Launch = z.object({
     'gone',
     'failed',
   ]),
-  /** When the launch reached its state. */
+  /** The time when the launch reached its state. */
   state_at: time,
   /** The scheduler's reason for the launch, one sentence. */
   reason: text,
@@ -42,19 +42,19 @@ export const Launch = z.object({
   price_per_hour: dollars,
   /** The provider's id of the machine; null: not reported yet. */
   external_id: text.nullable(),
-  /** When the launch reached each step; null: it did not, or not yet. */
+  /** The times when the launch reached each step; null: it did not, or not yet. */
   intended_at: time,
   requested_at: time.nullable(),
   accepted_at: time.nullable(),
-  /** When the container started, by the provider's clock. */
+  /** The time when the container started, by the provider's clock. */
   started_at: time.nullable(),
   registered_at: time.nullable(),
   ready_at: time.nullable(),
   draining_at: time.nullable(),
   terminating_at: time.nullable(),
-  /** When the machine ended, by the provider's clock where it reported that. */
+  /** The time when the machine ended, by the provider's clock where it reported that. */
   ended_at: time.nullable(),
-  /** Why the launch failed; also set while the machine is being terminated because it failed. */
+  /** The reason why the launch failed; also set while the machine is being terminated because it failed. */
   cause: z.enum(['no_capacity', 'rejected', 'vanished', 'start_deadline', 'exited', 'lost']).nullable(),
   exit_code: z.number().int().nullable(),
   /** The last words of the provider or the container. */
@@ -68,8 +68,8 @@ export const LaunchRow = Launch.extend({
   /** The engine's phase and progress before it is ready, by the worker's heartbeats; null: none came. */
   loading: z.object({ phase: text.nullable(), progress: z.number().min(0).max(1).nullable() }).nullable(),
   /**
-   * When the worker is expected to be ready, by what earlier starts took; null: unknown, or it is ready already, or
-   * will not be.
+   * The time when the worker is expected to be ready, by what earlier starts took; null: unknown, or it is ready
+   * already, or will not be.
    */
   ready_expected_at: time.nullable(),
 });
@@ -91,18 +91,21 @@ export const PoolScaling = z.object({
   price_per_hour: dollars,
   /** US dollars spent on the pool since midnight UTC. */
   spent_today: dollars,
-  /** How many lines of batches wait before a worker is launched for them, and until when at most; null: none do. */
+  /** The lines of batches that wait for a launch of a worker, and until when at most; null: none do. */
   batch_wait: z.object({ lines: count, until: time }).nullable(),
   /** The newest decision, in words. */
   decision: z.object({ at: time, text }).nullable(),
   /** The operator's control of the pool: `paused` holds what there is, `drained` ends it and launches none. */
   control: z.enum(['automatic', 'paused', 'drained']),
   /**
-   * Why failed starts hold back more of them, and until when; null: nothing does. `until` null: until an operator
-   * resumes the pool.
+   * The reason why failed starts hold back more of them, and until when; null: nothing does. `until` null: until an
+   * operator resumes the pool.
    */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
-  /** Why the pool's only worker keeps the settings from before a change until an operator makes room, or null. */
+  /**
+   * The reason why the pool's only worker keeps the settings from before a change until an operator makes room, or
+   * null.
+   */
   exchange_stuck: text.nullable(),
 });
 
@@ -110,22 +113,22 @@ export const PoolScaling = z.object({
 export const ScalingSummary = z.object({
   /** The installation's name, part of the name of every machine that the scheduler launches. */
   installation: text,
-  /** When the fleet's file was applied. */
+  /** The time when the fleet's file was applied. */
   applied_at: time,
   budget: z.object({ per_hour: dollars.nullable(), per_day: dollars.nullable() }),
   /** US dollars an hour of all machines that may be alive. */
   price_per_hour: dollars,
   /** US dollars spent since midnight UTC. */
   spent_today: dollars,
-  /** What the budget holds back, in words; null: nothing. */
+  /** The launches that the budget holds back, in words; null: none. */
   budget_reached: text.nullable(),
   providers: z.array(
     z.object({
       name: text,
       driver: text,
-      /** When a launcher last listed all machines of the provider; null: never. */
+      /** The time when a launcher last listed all machines of the provider; null: never. */
       listed_at: time.nullable(),
-      /** Why the newest list failed; null: it did not. */
+      /** The reason why the newest list failed; null: it did not. */
       error: text.nullable(),
     }),
   ),

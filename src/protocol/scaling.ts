@@ -3,14 +3,14 @@ import type * as schemas from './scaling-schemas.ts';
 
 /** The types of what the view of a fleet shows of machines that the scheduler launches (scaling-schemas.ts). */
 
-/** Billionths in one US dollar: what is spent is summed up in them, since sums of whole numbers are exact. */
+/** The billionths in one US dollar. Spending is summed up in billionths, since sums of whole numbers are exact. */
 export const NANODOLLARS = 1e9;
 
 export type LaunchState = Launch['state'];
 
 export type FailureCause = NonNullable<Launch['cause']>;
 
-/** Why a launch failed, as scheduler, page and command line say it. */
+/** The reasons why a launch failed, as scheduler, page and command line word them. */
 const FAILURES: Record<FailureCause, string> = {
   no_capacity: 'the provider has no such machine free',
   /** The provider refuses a launch also where there is no money. */

@@ -22,7 +22,7 @@ const share = z.number().min(0).max(1);
 /** Epoch ms by the worker's clock; a later time is none that a browser could show. */
 const time = z.number().int().min(0).max(8.64e15);
 
-/** One GPU at one moment; what its driver does not report is left out. */
+/** A GPU at one moment; what its driver does not report is left out. */
 export const GpuReading = z.object({
   name: z.string().max(256).optional(),
   memory_used_bytes: bytes.optional(),
@@ -33,7 +33,7 @@ export const GpuReading = z.object({
 });
 export type GpuReading = z.infer<typeof GpuReading>;
 
-/** When a container reached each step of its start; steps that it has not reached are left out. */
+/** The times when a container reached each step of its start; steps that it has not reached are left out. */
 export const StartTimes = z.object({
   /** The platform created the container (`CASOLA_CREATED_AT`), or its first process ran. */
   created_ms: time.optional(),
@@ -58,8 +58,8 @@ export const Prefills = z.object({
 export type Prefills = z.infer<typeof Prefills>;
 
 /**
- * What a worker measures at the moment of a heartbeat, each left out where it is unknown. The view shows it as it is
- * while the worker is there.
+ * The measurements of a worker at the moment of a heartbeat, each left out if it is unknown. The view shows them while
+ * the worker is there.
  */
 export const Measured = z.object({
   /** The requests that the engine runs, and those that wait inside it. */
@@ -68,7 +68,7 @@ export const Measured = z.object({
   kv_cache_usage: share,
   /** Whether another engine has the GPU that this one shares; left out: it shares none. */
   engine_asleep: z.boolean(),
-  /** What another engine prefills for the worker's engine; left out: there is none. */
+  /** The prompts that another engine prefills for the worker's engine; left out: there is no such engine. */
   prefills: Prefills,
   /** Tokens generated per second since the last heartbeat. */
   tokens_per_second: z.number().min(0),
@@ -76,7 +76,7 @@ export const Measured = z.object({
   first_token_ms: z.number().min(0),
 });
 
-/** What stays true of a worker that is gone, each left out where it is unknown: the view shows it then too. */
+/** The counts that stay true of a worker that is gone, each left out if unknown: the view shows them then too. */
 export const Counted = z.object({
   /** Renewals of leases that got no answer in time, since the worker's start. */
   missed_renewals: count,
@@ -93,13 +93,13 @@ export const Heartbeat = z.object({
   config_id: z.string().max(256).optional(),
   worker_id: z.string().max(256).optional(),
   /**
-   * What the engine is doing while `starting`: starting, downloading, loading, compiling, capturing, warming, ready,
+   * The engine's activity while `starting`: starting, downloading, loading, compiling, capturing, warming, ready,
    * restarting.
    */
   phase: z.string().max(256).optional(),
-  /** When the engine's phase began. */
+  /** The time when the engine's phase began. */
   phase_since_ms: time.optional(),
-  /** How much of the engine's phase is done, where the engine reports it. */
+  /** The share of the engine's phase that is done, where the engine reports it. */
   progress: share.optional(),
   start: StartTimes.optional(),
   engine: z.string().max(64).optional(),
@@ -134,7 +134,7 @@ const seconds = z.number().min(0).max(1e11);
 
 /** A line of a worker's log, as workers of both protocols post it. */
 export const LogLine = z.object({
-  /** When the line was written, epoch seconds. */
+  /** The time when the line was written, epoch seconds. */
   timestamp: seconds,
   level: z.enum(['info', 'warning', 'error']),
   /** `worker` or `vllm` (the engine, whichever it is); newer workers of the base also send `diagnostics`. */
@@ -157,7 +157,7 @@ const figure = z.number().nullish();
 
 /** Figures of worker, engine and first GPU at one moment; unknown figures are left out. */
 export const MetricSample = z.object({
-  /** When the figures were read, epoch seconds. */
+  /** The time when the figures were read, epoch seconds. */
   timestamp: seconds,
   worker_uptime_s: figure,
   gpu_memory_used_mb: figure,

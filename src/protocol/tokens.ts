@@ -29,7 +29,7 @@ export const RateLimits = z.strictObject({
 });
 export type RateLimits = z.infer<typeof RateLimits>;
 
-/** What one token may use. Each queue counts by itself. */
+/** The limits of one token. Each queue counts by itself. */
 export const Limits = RateLimits.extend({
   /** The budgets of the tenant: this token is admitted while all tokens of the tenant together have used less. */
   tenant: Budgets.optional(),
@@ -54,8 +54,8 @@ const LimitsTold = z.object({
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
 /**
- * How far a token has used its limits, as `GET /api/limits` lists it: those of all its requests, of requests for a
- * pattern of models, or of all tokens of its tenant.
+ * The usage of a token's limits, as `GET /api/limits` lists it: for all its requests, for requests for a pattern of
+ * models, or for all tokens of its tenant.
  */
 export const LimitView = z.object({
   token_name: z.string(),
@@ -78,7 +78,7 @@ export const LimitView = z.object({
 });
 export type LimitView = z.infer<typeof LimitView>;
 
-/** One token as `GET /api/tokens` lists it. Times are ISO. */
+/** A token as `GET /api/tokens` lists it. Times are ISO. */
 export const TokenView = z.object({
   name: z.string(),
   scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
@@ -98,11 +98,11 @@ export const TokenView = z.object({
   routes: z.array(z.string()).nullable(),
   /** The token's limits; null: none. */
   limits: LimitsTold.nullable(),
-  /** When the token was made; null: unknown. */
+  /** The time when the token was made; null: unknown. */
   created_at: z.string().nullable(),
-  /** When the token expires; null: it does not. */
+  /** The time when the token expires; null: it does not. */
   expires_at: z.string().nullable(),
-  /** When the token was last used, to a minute; null: never, as far as is known. */
+  /** The time when the token was last used, to a minute; null: never, as far as is known. */
   last_used_at: z.string().nullable(),
   /** `file`: the token stands in the token file or in QUEUE_TOKENS; `api`: it was made with `POST /api/tokens`. */
   source: z.enum(['file', 'api']),
@@ -122,14 +122,14 @@ export const LimitList = z.object({ limits: z.array(LimitView) });
 /** The body of `POST /api/session`: a token, sent once, for a cookie that stands for it. */
 export const SignIn = z.object({ token: z.string().min(1).max(4096) });
 
-/** The answer of `GET` and `POST /api/session`: whom the page acts for. */
+/** The answer of `GET` and `POST /api/session`: the token for which the page acts. */
 export const SessionView = z.object({
   /** Whether a token is required; false: no tokens are configured, and this machine is served without one. */
   asks_for_token: z.boolean(),
   /** The name of the token; null: not signed in, or no token is required. */
   name: z.string().nullable(),
   scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
-  /** When the sign-in expires, ISO; null: not signed in. */
+  /** The time when the sign-in expires, ISO; null: not signed in. */
   expires_at: z.string().nullable(),
 });
 export type SessionView = z.infer<typeof SessionView>;
@@ -137,7 +137,7 @@ export type SessionView = z.infer<typeof SessionView>;
 /** The most tenants of a pool that are listed: those that wait first, then those that were served most. */
 export const SHARES_TOLD = 100;
 
-/** How much of one pool each tenant has. */
+/** The shares of one pool that its tenants have. */
 export const PoolSharing = z.object({
   config_id: z.string(),
   /** The tenant whose job goes to the next free slot; null: no job waits, or the job has no tenant. */
@@ -157,5 +157,5 @@ export const PoolSharing = z.object({
 });
 export type PoolSharing = z.infer<typeof PoolSharing>;
 
-/** The answer of `GET /api/sharing`: the pools of which somebody waits for or was served something. */
+/** The answer of `GET /api/sharing`: the pools of which a tenant waits for or was served something. */
 export const Sharing = z.object({ pools: z.array(PoolSharing) });
