@@ -22,7 +22,7 @@ export interface ModelView {
   state: 'ready' | 'paused' | 'gone' | Exclude<PoolStart['state'], 'ready'>;
   /** The start of a pool that the scheduler starts, or has stopped starting. */
   start: PoolStart | null;
-  /** When a worker first served the model, epoch ms; 0 where none has yet. */
+  /** The time when a worker first served the model, epoch ms; 0 if none has yet. */
   first_seen_ms: number;
 }
 

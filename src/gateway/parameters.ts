@@ -8,8 +8,8 @@ import type { RouteRow } from './openapi/document.ts';
 export const MOST_PAGE_ROWS = 500;
 
 /**
- * Returns the error for a parameter of a query or form that cannot be used. @param message without its full stop:
- * "limit: expected ..."
+ * Returns the error for a parameter of a query or form that cannot be used.
+ * @param message without its full stop: "limit: expected ..."
  */
 export function invalidParameter(message: string): HttpError {
   return new HttpError(400, `${message}.`, 'invalid_parameter');

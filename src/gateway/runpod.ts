@@ -203,7 +203,7 @@ export function readRunpodSubmission(
     factsProblem({ ...facts, model }, permissions) ??
     (named === null ? null : modelProblem([named], permissions));
   if (denied) throw denied;
-  // Where the endpoint is a model, the worker puts it into a body that names none.
+  // If the endpoint is a model, the worker puts that model into a body that names none.
   const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
   return {
     id,

@@ -5,7 +5,7 @@ import type { SpentOnDay } from '../scheduler/rpc.ts';
 /** Usage costs the time that it held slots of workers whose price is known. */
 
 /**
- * Returns a sum in the API's form: the cost in US dollars of the part whose price is known; null where no part's is.
+ * Returns a sum in the API's form: the cost in US dollars of the part whose price is known; null if no part's price is.
  */
 export function withCost<Sum extends UsageAmounts>({ nanodollars, ...sum }: Sum) {
   const { slot_ms, unpriced_slot_ms } = sum as UsageAmounts;

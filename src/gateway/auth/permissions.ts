@@ -10,9 +10,7 @@ const HIGHEST = 1000;
 /** The priority of OpenAI's `service_tier: "flex"`: below interactive work, above the lines of batches. */
 const FLEX = -5;
 
-/**
- * What a caller may request of the queue and of engines: no caller moves to the front by asking for it.
- */
+/** The priorities, models and routes that a caller may request: no caller moves to the front by asking for it. */
 export interface Permissions {
   /** The highest priority of the caller's requests and jobs. */
   highest: number;

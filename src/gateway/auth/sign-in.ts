@@ -21,7 +21,7 @@ const GOOD_FOR_MS = 12 * 3_600_000;
 const COOKIES = { overTls: '__Host-worker-vllm', else: 'worker-vllm' };
 
 export interface SignedIn {
-  /** When the sign-in ends, epoch ms. */
+  /** The end of the sign-in, epoch ms. */
   expires_at: number;
   /** The value of `Set-Cookie`. */
   cookie: string;

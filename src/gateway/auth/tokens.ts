@@ -7,8 +7,8 @@ import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
 
 /**
- * The sources of the tokens: `TOKENS` or a token file, which the gateway is given, and the fleet object of the default
- * queue, which keeps those that were made with `POST /api/tokens`.
+ * Reads tokens from their two sources: `TOKENS` or a token file, which the gateway is given, and the fleet object of
+ * the default queue, which keeps those that were made with `POST /api/tokens`.
  */
 
 export type TokenSources = Pick<Env, 'TOKENS' | 'objects'>;

@@ -125,7 +125,7 @@ async function read(
     return problem === null;
   });
   if (problem !== null) throw problem;
-  // Not a part of it, which could not be freed.
+  // A view of a part of the buffer could not be freed, so the buffer itself is shortened.
   return size === bytes.byteLength ? bytes : new Uint8Array((bytes.buffer as ArrayBuffer).transfer(size));
 }
 

@@ -105,10 +105,10 @@ export async function receive(
 }
 
 /**
- * Reads a body and keeps nothing, so that a caller that is still sending receives the answer; of a flood of them only
- * as many as may wait for it. Never throws.
- * @param waitMs how long the body waits for its turn, since others may be read first; after that the caller is
- * answered at once
+ * Reads a body and keeps nothing, so that a caller that is still sending receives the answer. Of many such bodies, only
+ * as many are read as may wait for it. Never throws.
+ * @param waitMs how long the body waits for its turn, since others may be read first; after that the caller is answered
+ * at once
  */
 export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Promise<void> {
   if (!request.body || request.body.locked) return;

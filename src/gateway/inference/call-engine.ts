@@ -6,7 +6,7 @@ import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
 import type { InferenceRequest } from './read-request.ts';
 
-/** How an attempt's answer is opened, and what runs without being awaited. */
+/** The ports that open an attempt's answer, and run work that is not awaited. */
 export interface CallPorts<Answer> {
   open(relay: RelayStub, streamId: number, asked: AskedFor): Promise<Opened<Answer>>;
   background(work: Promise<unknown>): void;

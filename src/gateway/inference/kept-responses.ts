@@ -6,8 +6,9 @@ import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 
 /**
- * The route of responses that an engine keeps (`/v1/responses`). A request about one goes to the worker whose engine
- * has it; the fleet object remembers which that is for the newest of them. Ids stay as engines make them.
+ * Routes requests about responses that an engine keeps (`/v1/responses`). Such a request goes to the worker whose
+ * engine has the response; the fleet object remembers which worker that is for the newest responses. Ids stay as
+ * engines make them.
  */
 
 const MADE = '/v1/responses';

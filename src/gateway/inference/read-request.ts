@@ -27,7 +27,7 @@ export interface InferenceRequest {
   errorOf: ErrorOf & { requestId: string };
   /** The answer's headers beside the engine's. */
   headers: Record<string, string>;
-  /** What the answer may begin with before the engine's is there; null for nothing. */
+  /** The form in which the answer may begin before the engine's is there; null if it may not. */
   kind: 'events' | 'json' | null;
   /**
    * Whether the engine keeps the response that it makes: the gateway then has to remember which worker's engine that
@@ -134,7 +134,8 @@ async function anyModel(env: Env, queueId: string): Promise<string | null> {
 }
 
 /**
- * Returns what an answer may begin with before it is there; null for nothing, since it may be audio or another type.
+ * Returns the form in which an answer may begin before the engine's is there; null if it may not, since it may be audio
+ * or another type.
  */
 function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | null {
   const route = engineRoute(path);

@@ -1,6 +1,6 @@
 /**
- * Prometheus' text format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A library keeps its counters in
- * memory; ours are rows of the objects, so that they need only be written down.
+ * Writes Prometheus' text format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A library would keep its
+ * counters in memory; ours are rows of the objects, so that they need only be written down.
  */
 
 export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';

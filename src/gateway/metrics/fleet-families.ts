@@ -1,7 +1,7 @@
 import type { Attention, FleetView, WorkerState } from '../../protocol/index.ts';
 import { by, type Family, gauge, type Sample, withPool } from './exposition.ts';
 
-/** The pool of those that the queue does not count by name, here too: a submission may name any pool. */
+/** The common name of the pools that the queue does not count by name: a submission may name any pool. */
 const OTHER = 'other';
 
 const STATES = Object.keys({
@@ -35,8 +35,8 @@ const ATTENTION = Object.keys({
 } satisfies Record<Attention['code'], 0>) as Attention['code'][];
 
 /**
- * Returns what only the fleet object knows, as its view shows it, so that page and alerts agree. @param pools of the
- * queue
+ * Returns what only the fleet object knows, as its view shows it, so that page and alerts agree.
+ * @param pools the pools of the queue
  */
 export function fleetFamilies(fleet: FleetView, pools: ReadonlySet<string>): Family[] {
   return [...workerFamilies(fleet, pools), ...objectiveFamilies(fleet.pools)];

@@ -11,7 +11,7 @@ const dialled = { queues: new Set<string>(), fleets: new Set<string>() };
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
  * `register` by that, since a `register` frame need not name the worker that the address names.
- * @param pricePerHour the price of the worker's machine, US dollars; null where it is unknown
+ * @param pricePerHour the price of the worker's machine, US dollars an hour; null where it is unknown
  */
 export async function dialQueue(
   { objects }: Env,

@@ -60,7 +60,7 @@ export const WorkerView = z.object({
   instance_id: z.string(),
   config_id: z.string().nullable(),
   /**
-   * Whether the worker is connected and takes jobs, is connected and takes none, drains, or is known only by its
+   * The worker's state: connected and taking jobs, connected and taking none, draining, or known only by its
    * heartbeats.
    */
   state: z.enum(['ready', 'paused', 'draining', 'disconnected']),
@@ -139,7 +139,7 @@ export const Model = z.union([
 export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) });
 
 export const RunpodSubmitted = z.object({ id: z.string(), status: z.literal('IN_QUEUE') });
-/** What a job yielded since the last call. */
+/** The outputs that a job yielded since the last call. */
 export const RunpodStream = z.object({
   id: z.string(),
   status: RunpodStatus,

@@ -3,7 +3,7 @@ import { dialectOf } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/token-entry.ts';
 import { SCHEMAS, type SchemaEntry, type SchemaId } from './schemas.ts';
 
-/** One route of the gateway as `/openapi.json` describes it. */
+/** A route of the gateway as `/openapi.json` describes it. */
 export interface RouteRow {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** The path in the form in which it is registered: `/api/jobs/:id`. */

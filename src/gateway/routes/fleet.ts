@@ -247,7 +247,7 @@ function compressed(context: GatewayContext, value: unknown): Response {
   if (!/\bgzip\b/.test(context.req.header('accept-encoding') ?? '')) return new Response(text, { headers });
   headers.set('content-encoding', 'gzip');
   const bytes = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'));
-  // Without the option, which it alone knows, Cloudflare's runtime would compress the body once more.
+  // Cloudflare's runtime, which alone knows the option, would compress the body once more without it.
   const init = { headers, encodeBody: 'manual' } as const;
   return new Response(bytes, init);
 }

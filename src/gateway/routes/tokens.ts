@@ -202,8 +202,8 @@ const ACTIONS = {
 } as const;
 
 /**
- * Changes a token, and records it. @throws HttpError 404 where there is none of that name, 409 where it is taken or
- * there are too many
+ * Changes a token, and records the change.
+ * @throws HttpError 404 where there is none of that name, 409 where it is taken or there are too many
  */
 function change(context: GatewayContext, before: TokenEntry | null, asked: TokenChange): Promise<TokenEntry> {
   const target = asked.kind === 'add' ? asked.entry.name : asked.name;
@@ -246,8 +246,8 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
 }
 
 /**
- * Ends what the token had open and may not go on with. @param now the token's entry now, or none where the token was
- * taken away
+ * Ends what the token had open and may not go on with.
+ * @param now the token's entry now, or none where the token was taken away
  */
 async function endConnections(env: Env, before: TokenEntry, now: TokenEntry[]): Promise<void> {
   forgetKeptTokens();
