@@ -23,13 +23,12 @@ const read = (...rows: string[]) => readRooms(table(...rows), sources);
 
 /** Whether the rules let one file of `src/` import another. */
 function allows(rows: Row[], from: string, to: string): boolean {
-  const matches = (pattern: string | undefined, path: string) => !!pattern && new RegExp(pattern).test(path);
+  const matches = (pattern: string, path: string) => new RegExp(pattern).test(path);
   return !importRules(rows).some(
     (rule) =>
       matches(rule.from.path, from) &&
-      !rule.from.pathNot?.some((pattern) => matches(pattern, from)) &&
       matches(rule.to.path, to) &&
-      !rule.to.pathNot?.some((pattern) => matches(pattern, to)),
+      !rule.to.pathNot.some((pattern) => matches(pattern, to)),
   );
 }
 
@@ -50,11 +49,19 @@ describe('the table of rooms', () => {
     expect(allows(rows, 'src/shop/store/rows.ts', 'src/shop/verbs/buy.ts')).toBe(true);
   });
 
-  it('lets a file with a row import that and what its room may', () => {
-    const rows = read(BASE, '| `shop/` | second | – |', '| `shop/main.ts` | third | base |');
+  it('holds a row for each folder that it names', () => {
+    const rows = read(BASE, '| `shop/` | second | base |', '| `shop/store/`, `shop/verbs/` | third | – |');
+    expect(allows(rows, 'src/shop/verbs/buy.ts', 'src/shop/verbs/sell.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/verbs/buy.ts', 'src/shop/store/rows.ts')).toBe(false);
+    expect(allows(rows, 'src/shop/store/rows.ts', 'src/shop/main.ts')).toBe(false);
+  });
+
+  it('takes a star for any part of a name', () => {
+    const rows = read(BASE, '| `shop/` | second | `*/text` |');
     expect(allows(rows, 'src/shop/main.ts', 'src/base/text.ts')).toBe(true);
-    expect(allows(rows, 'src/shop/main.ts', 'src/shop/store/rows.ts')).toBe(true);
-    expect(allows(rows, 'src/shop/store/rows.ts', 'src/base/text.ts')).toBe(false);
+    expect(allows(rows, 'src/shop/main.ts', 'src/base/more/text.ts')).toBe(false);
+    expect(allows(rows, 'src/shop/main.ts', 'src/base/other.ts')).toBe(false);
+    expect(() => read(BASE, '| `shop/` | second | `*/gone` |')).toThrow('there is no src/*/gone');
   });
 
   it('names what is missing, dead or not a name', () => {
