@@ -36,9 +36,9 @@ export class Book {
    */
   readonly earlier: EarlierRequests;
   readonly #heldOf: (tokenName: string) => number;
-  /** Makes the usage be written soon, or with the commit of a stored job; set by whoever writes it. */
+  /** Makes the usage be written soon, or with the commit of a stored job; set by the code that writes it. */
   whenChanged: (isStored: boolean) => void = () => {};
-  /** Returns the usage that is counted and not written yet; set by whoever counts it. */
+  /** Returns the usage that is counted and not written yet; set by the code that counts it. */
   unwritten: (whose: Counted) => Used[] = () => [];
 
   /**

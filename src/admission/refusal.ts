@@ -19,7 +19,7 @@ const RETRY_WHEN_BUSY_SECONDS = 1;
 
 /**
  * Words why a request is refused, and when a retry may help.
- * @param saidHowLong whether its caller said how long it waits, so that it need not be told that it could
+ * @param saidHowLong whether the caller stated how long it waits; the words then need not suggest that
  * @param rates the usage of all limits that hold for the request
  */
 export function refusalOf(

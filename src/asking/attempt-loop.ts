@@ -42,8 +42,8 @@ export const REAL_TIME: Pick<AttemptLoopPorts<never>, 'now' | 'sleep'> = {
 type TimeLimits = Pick<WaitingRequest, 'deadline_ms' | 'limit_ms'>;
 
 /**
- * Returns a request with what is left of its time limits after so many ms: whoever asks anew asks with these. A request
- * without limits, as most are, is not copied: it has some twenty fields.
+ * Returns a request with what is left of its time limits after so many ms, for a caller that requests it anew. A
+ * request without limits, as most are, is not copied, since it has some twenty fields.
  */
 export function withTimeLeft<Call extends TimeLimits>(call: Call, passedMs: number): Call {
   const { deadline_ms, limit_ms } = call;

@@ -79,7 +79,7 @@ export function otherMethod(method: string, path: string, possible: readonly str
   });
 }
 
-/** @param variable the one that sets the limit; left out where none does */
+/** @param variable the environment variable that sets the limit; left out where none does */
 export function tooLarge(maxBytes: number, variable?: string): HttpError {
   const most =
     maxBytes < 1024 * 1024

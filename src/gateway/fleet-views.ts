@@ -42,7 +42,7 @@ export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> 
   return modelViews(known, sessions, starts);
 }
 
-/** Reads from the fleet object after it has been told of every session. */
+/** Reads from the fleet object after the queue has reported every session to it. */
 async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetStub) => Promise<T>): Promise<T> {
   await callQueue(env, queueId, (queue) => queue.tellFleet());
   return callFleet(env, queueId, read);

@@ -16,8 +16,8 @@ export const nameRequest: MiddlewareHandler<Environment> = async (context, next)
   context.set('requestId', isRequestId(given) ? given : ownId);
   await next();
   const { res } = context;
-  // The response to an upgrade is handed back as it is; an answer of an object has these already, and may not be
-  // changed.
+  // The response to an upgrade is handed back as it is. An answer of an object has these headers already, and may not
+  // be changed.
   if (res.status === 101) return;
   const headers = requestIdHeaders(context.get('requestId'), dialectOf(context.req.path));
   for (const [name, value] of Object.entries(headers)) {

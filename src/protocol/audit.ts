@@ -16,7 +16,7 @@ export const AUDIT_ACTIONS = [
   'attention.acknowledge',
   /** Makes the fleet forget a worker that is gone. */
   'worker.forget',
-  /** Cancels another tenant's job; the next three are likewise for another tenant's job, batch or file. */
+  /** Cancels another tenant's job; the next three actions also concern another tenant's job, batch or file. */
   'job.cancel',
   'job.retry',
   'batch.cancel',

@@ -135,8 +135,8 @@ export class Queue {
   }
 
   /**
-   * Does what only memory knows to be due: waits and deadlines that are over, workers that are not heard or did not
-   * come back.
+   * Does what only memory knows to be due: ends waits and deadlines that are over, and handles workers that are silent
+   * or did not come back.
    * @param dueAt epoch ms, as `nextTick` returned it
    */
   onTick(dueAt: number): void {

@@ -65,13 +65,13 @@ export interface WaitingRequest extends GivenExtras {
   moved?: Moved;
 }
 
-/** The facts about an answer that is moved: how a request came to ask for its rest. */
+/** The facts about an answer that is moved, whose rest a request asks for. */
 interface Moved {
   /** The worker that the answer is moved from. */
   worker_id: string;
-  /** The tokens of the answer that the caller had been given. */
+  /** The tokens of the answer that the caller had been given before the move. */
   tokens: number;
-  /** Those tokens and the prompt's, all of which the worker that goes on counts again. */
+  /** The tokens of the prompt and of the answer before the move, which the next worker counts again. */
   kept: number;
   why: string;
   /** The number of moves of the answer, this one included. */
@@ -90,7 +90,7 @@ interface Moved {
 export interface WaitingLineView {
   /** The ids of the jobs, in the order in which they get a slot. */
   job_ids: string[];
-  /** The scheduler's action to get these callers a worker, as they are told; null: they wait for a slot. */
+  /** The words that tell these callers how the scheduler gets them a worker; null: they wait for a slot. */
   start: string | null;
 }
 

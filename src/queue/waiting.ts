@@ -215,7 +215,7 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
   );
 }
 
-/** Says whether the caller said how long it waits, so that it need not be told that it could. */
+/** Says whether the caller stated how long it waits; its rejection then need not suggest that. */
 function saidHowLong({ waits_for_start }: WaitingJob): boolean {
   return !waits_for_start;
 }

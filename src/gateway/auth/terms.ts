@@ -30,7 +30,7 @@ export function submissionOf(token: TokenEntry | null): ReturnType<typeof submit
 }
 
 /**
- * Tells queues the limits of tokens: jobs that older limits held back may be admitted.
+ * Reports the limits of tokens to queues, which may then admit jobs that older limits held back.
  * @param queues left out for all of them
  */
 export async function reportLimits(
@@ -43,7 +43,7 @@ export async function reportLimits(
   await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.reportLimits(told))));
 }
 
-/** Tells all queues the limits of the tokens of a file that was read again. */
+/** Reports to all queues the limits of the tokens in a file that was read again. */
 function reportLimitsOfFile(env: Env): Promise<void> {
   return reportLimits(env, configuredTokens(env));
 }

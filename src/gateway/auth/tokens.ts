@@ -141,7 +141,7 @@ export function hasExpired({ expires_at }: TokenEntry): boolean {
   return expires_at !== undefined && Date.parse(expires_at) <= Date.now();
 }
 
-/** The uses that the fleet object has not been told of yet: epoch ms by the token's hash. */
+/** The uses that are not reported to the fleet object yet: epoch ms by the token's hash. */
 const uses = new Map<string, number>();
 let toldAt = 0;
 
@@ -151,10 +151,13 @@ async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void>
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
 }
 
-/** The configured tokens that the audit was last told of. */
+/** The configured tokens that were last reported to the audit. */
 let audited: TokenEntry[] = [];
 
-/** Tells the audit which tokens are configured, where they have changed since. @throws HttpError as `callFleet` */
+/**
+ * Reports the configured tokens to the audit if they have changed since the last report.
+ * @throws HttpError as `callFleet`
+ */
 export async function auditConfiguredTokens(env: TokenSources): Promise<void> {
   const before = audited;
   const entries = configuredTokens(env);

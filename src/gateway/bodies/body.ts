@@ -17,7 +17,7 @@ export interface HeldBody {
 
 /**
  * Reads a request's body and counts it against the memory that all bodies may have together.
- * @param variable the one that sets `maxBytes`; left out where none does
+ * @param variable the environment variable that sets `maxBytes`; left out where none does
  * @throws HttpError 413 when the body is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes
  * too slowly; what the caller still sends is read first and thrown away
  */

@@ -41,7 +41,7 @@ export function choosePools(env: Env, queueId: string, models: (string | null)[]
   return callFleet(env, queueId, (fleet) => fleet.choosePools(models));
 }
 
-/** Returns the answer of a queue that was told the pool. */
+/** Returns the answer of a queue that was given the pool. */
 export function resolved<T extends object>(answer: T | Unserved | undefined): T {
   if (answer && !isUnserved(answer)) return answer;
   throw new Error('the queue asked for a pool that it was given');

@@ -25,7 +25,7 @@ const CONTROLS: Record<PoolAction, string> = {
   resume: 'Lets the rule decide again for a pool that was paused or drained, or whose starts failed',
 };
 
-/** Registers what operators tell the scheduler, and what it and launchers tell each other. */
+/** Registers the routes by which operators and launchers report to the scheduler and ask it. */
 export function schedulerRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',

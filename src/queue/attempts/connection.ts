@@ -35,7 +35,7 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
 
 /*
  * A socket is half-open if the network between both ends is gone and neither end knows. An extended peer always pings,
- * so one that was not heard for two and a third periods (a ping may be that late) is gone. The runtime answers a base
+ * so one that was silent for two and a third periods (a ping may be that late) is gone. The runtime answers a base
  * worker's pings by itself, so its pings prove nothing here; only renewals of its leases do.
  *
  * The queue looks for half-open sockets before it fills a slot, in its tick while callers wait, and in its alarm while
@@ -85,8 +85,8 @@ export function nextHalfOpen(core: Core): number | null {
 }
 
 /**
- * Returns when the worker was last heard, epoch ms, or when the queue last resumed after a standstill, if that is
- * later.
+ * Returns when the worker's newest sign of life came, epoch ms, or when the queue last resumed after a standstill, if
+ * that is later.
  */
 function heardAt({ workers }: Core, { connection }: Worker): number {
   return Math.max(connection.lastHeardMs(), workers.silenceCountsFrom);

@@ -7,8 +7,8 @@ import { readPayload } from '../store/jobs-table.ts';
 import { claimByToken } from './claim.ts';
 
 /**
- * Serves payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the right
- * to it, since a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id, by
+ * Serves payloads and results by reference. What is too large for a frame goes over HTTP; its address grants access,
+ * since a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id, by
  * which the gateway rejects made-up keys (protocol/file-keys.ts); the job's part, which stays the same, so that only a
  * worker that once had the job learns that another has it now; and the attempt's part, made anew for each attempt. A
  * key is void as soon as another attempt begins or the job is settled, so it needs no date.

@@ -99,8 +99,8 @@ const BITE_JOBS = 200;
 const PAUSE_MS = 50;
 
 /**
- * Forgets jobs that settled, and workers that were last heard, longer ago than the retention time; a bounded number at
- * a time.
+ * Forgets jobs that settled, and workers whose last sign of life came, longer ago than the retention time; a bounded
+ * number at a time.
  */
 function sweep(core: Core): void {
   const before = core.now() - core.settings.retention_seconds * 1000;

@@ -117,7 +117,7 @@ function remember(core: Core, worker: Worker): void {
 
 /**
  * Resumes the jobs that the worker lists: it keeps each that no other worker has been given since.
- * @param isUnknown whether the queue has not heard from this worker since it started
+ * @param isUnknown whether the queue has received nothing from this worker since the queue started
  */
 function resumeListed(
   core: Core,

@@ -29,7 +29,7 @@ const TOO_LARGE: UnfitJob = {
 /** Gives one job to one worker: `pending` → `leased`. A stored job's lease and its frame are in one commit. */
 export function send(core: Core, worker: Worker, job: Job): void {
   if (job.mode === 'waiting' && job.older) stopOlder(core, job.id, job.older, worker);
-  // These are read before the lease changes a waiting job.
+  // These values are read before the lease changes a waiting job.
   const isFirst = job.fence_token === 0 && !(job.mode === 'waiting' && job.is_repeat);
   const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
   const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;

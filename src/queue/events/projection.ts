@@ -47,7 +47,7 @@ export class Projections {
     if (projection.after) this.#after.push(projection);
   }
 
-  /** Returns the projection of this class, for whoever shows what it knows. @throws if none is registered */
+  /** Returns the projection of this class, for code that shows its data. @throws if none is registered */
   get<P extends Projection>(kind: Kind<P>): P {
     const projection = this.#byKind.get(kind);
     if (!projection) throw new Error(`no projection is registered: ${kind.name}`);

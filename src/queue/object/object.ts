@@ -162,7 +162,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     const said = await this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
       this.#queue.do('request', job, answer),
     );
-    // The gateway asks the fleet object next, so that object must have heard all news.
+    // The gateway asks the fleet object next, so all news must have reached that object.
     if (isUnserved(said)) await this.#fleet.flush();
     return said;
   }
@@ -181,7 +181,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     const ids = jobs.map(({ id }) => id ?? newJobId());
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
-    // The gateway asks the fleet object next, so that object must have heard all news.
+    // The gateway asks the fleet object next, so all news must have reached that object.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
   }

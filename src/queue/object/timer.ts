@@ -18,7 +18,7 @@ export class Timer {
   readonly #clock: TimerClock;
   #set: { at: number; firesAt: number; cancel: () => void } | null = null;
 
-  /** @param run is told when it was due, epoch ms */
+  /** @param run receives the epoch ms at which it was due */
   constructor(run: (at: number) => void, clock: TimerClock) {
     this.#run = run;
     this.#clock = clock;

@@ -19,7 +19,7 @@ interface Listener {
   readonly settled: Set<string>;
   /** The listener's question that waits for an answer until then, epoch ms; null if there is none. */
   asked: { until: number; answer: Answer } | null;
-  /** Whether the listener was told to name its jobs. */
+  /** Whether the listener was asked to name its jobs. */
   hasAsked: boolean;
   /** Epoch ms after which the listener is forgotten if it does not ask again. */
   forgotten_at: number;

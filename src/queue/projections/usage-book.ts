@@ -73,7 +73,10 @@ export class UsageBook extends WriteBehind implements Projection {
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
   /** The newest given-up attempt of each job, by job id. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
-  /** Tokens of prompt and answer that each attempt left to the next one, by the fence token of the former. */
+  /**
+   * Tokens of prompt and answer that each attempt left to the next one, by the fence token of the attempt that left
+   * them.
+   */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
   /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);

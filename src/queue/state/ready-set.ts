@@ -13,7 +13,8 @@ export class ReadySet {
   /** Pools whose batch work was held back though a slot was free: an event at any worker may let it go on. */
   readonly heldBack = new Set<string>();
   /**
-   * The time at which a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); or null.
+   * The time at which a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); null if
+   * no job waits for that.
    */
   wakesAt: number | null = null;
   /** Pools with jobs that one worker left to others (dispatch/fair-order.ts). */

@@ -6,7 +6,7 @@ import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 import { poolsNow } from './pools.ts';
 
-/** Shows the connected workers to other parts of the system. */
+/** Shows the connected workers and the queue's numbers to other parts of the system. */
 
 export function sessions(core: Core): SessionShare[] {
   return core.workers.all().map((worker) => ({
