@@ -140,7 +140,7 @@ export interface WaitingJob extends AnyJob {
   reply: ((answer: RequestAnswer) => void) | null;
 }
 
-/** The party whose absence a lease outlasts: its worker, which can be blamed, or the queue, which cannot. */
+/** The party that was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
 export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
 
 /** A flag beside one of ORPHANED: the lease was found overdue. */

@@ -224,9 +224,7 @@ function retryOr(job: WaitingJob, waiting: string): string {
   return saidHowLong(job) ? 'retry' : `retry, or ${waiting}`;
 }
 
-/**
- * Lists the models that connected workers serve: a name that none of them serves does not help who asks for another.
- */
+/** Lists the models that connected workers serve: other names do not help a caller that asks for a model. */
 function servedNow(core: Core): string {
   const serving = core.workers.all().filter((worker) => !isLeaving(worker));
   const names = serving.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));

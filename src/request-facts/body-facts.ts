@@ -141,8 +141,8 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
 }
 
 /**
- * Charsets that write ASCII as ASCII: some engines decode by the charset, and with these they read no judged field
- * otherwise.
+ * Charsets that write ASCII as ASCII. Some engines decode by the charset, and with these they read every judged field
+ * as this file does.
  */
 const READ_ALIKE = /^(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d)$/i;
 

@@ -54,7 +54,7 @@ let read = 0;
 
 /**
  * Gives each piece of a body to `take` as it comes, until that returns false: the rest can be discarded. Each piece
- * lies in the same buffer as the one before. The time that `take` needs is not the sender's.
+ * lies in the same buffer as the one before. The time that `take` needs does not count against the sender.
  * @throws HttpError 408
  */
 export async function receive(

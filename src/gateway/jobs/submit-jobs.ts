@@ -112,9 +112,9 @@ function submitServed<T extends object>(
 }
 
 /**
- * Returns a job for the model that its caller's name for it stands for, with how its prompt begins and, where its
- * token has limits, with what it may cost. All are read from the body that the engine will be sent. A body that cannot
- * be read was refused before.
+ * Returns a job for the model that its caller's name stands for. It adds how the job's prompt begins and, if its token
+ * has limits, what the job may cost, both read from the body that the engine will be sent. A body that cannot be read
+ * was refused before.
  */
 async function withFacts(
   env: Env,

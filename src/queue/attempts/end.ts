@@ -20,7 +20,7 @@ import { attemptErrors } from '../store/job-view.ts';
 
 export const CANCELLED = 'cancelled by the caller';
 
-/** Ends a job, as nothing else may: frees its slot, breaks off its stream and settles it in its store. */
+/** Ends a job: frees its slot, breaks off its stream and settles it in its store. No other code may end a job. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   const { timing, usage } = told;
   const cached = ending.error === null && usage ? cachedTokens(core, job, usage) : undefined;

@@ -119,9 +119,9 @@ export class Scorers {
   }
 
   /**
-   * Chooses the best worker of those that fit and have a free slot: of the preferred ones that are not much busier than
-   * the least loaded it is the one at which the job does best, else the least loaded; the first of equals. So an
-   * adapter or a beginning of prompts that many ask for is soon at several workers.
+   * Chooses the best worker of those that fit and have a free slot. Of the preferred ones that are not much busier than
+   * the least loaded, it is the one at which the job does best, else the least loaded; of equals, the first. So an
+   * adapter, or a beginning of prompts, that many jobs ask for is soon at several workers.
    */
   chooseWorker(
     workers: readonly Worker[],
@@ -159,7 +159,7 @@ export class Scorers {
 
   /**
    * Chooses which of the first waiting jobs gets a slot of this worker: the first that does not do better at one of the
-   * other workers, so that a new prompt is passed over by none; if all do better elsewhere, the first. The jobs before
+   * other workers, so that no worker passes over a new prompt; if all do better elsewhere, the first. The jobs before
    * the chosen one are counted as passed over once more.
    * @param line the first waiting jobs in the order of dispatch, never empty
    */

@@ -8,9 +8,9 @@ import { SCORERS } from './scorers.ts';
 import { send } from './send.ts';
 
 /**
- * Decides who runs what next, in one pass at the end of every command over what the command freed or made ready, so
- * that between events no slot is free while a job that fits it is ready. So a new slot or job need not be compared with
- * the rest.
+ * Decides which worker runs which job next. One pass at the end of every command looks at what the command freed or
+ * made ready, so that between events no slot is free while a job that fits it is ready. A new slot or job thus need not
+ * be compared with the rest.
  * @returns waiting jobs for which this pass found no slot
  */
 export function dispatch(core: Core): WaitingJob[] {

@@ -37,8 +37,8 @@ export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
 }
 
 /**
- * Returns from when on the worker may have the job again, epoch ms. The job waits for nothing that its caller does not
- * wait for.
+ * Returns from when on the worker may have the job again, epoch ms. A wait is left out if it would last until the
+ * caller waits no longer.
  */
 function mayHaveAgainFrom(core: Core, job: WaitingJob, worker: Worker): number {
   if (!job.failed_at.includes(worker.session.worker_id)) return 0;

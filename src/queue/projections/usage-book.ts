@@ -56,9 +56,9 @@ export interface Cancelled {
 }
 
 /**
- * Counts what is used, each thing once. What waiting jobs used is written together with the fence tokens of the
- * attempts it came from, and only then does the queue acknowledge their settlements. A worker without an
- * acknowledgement settles again, with the queue's next process too, which looks the fence token up.
+ * Counts all usage, and each use once. The usage of waiting jobs is written together with the fence tokens of their
+ * attempts, and only then does the queue acknowledge the settlements. A worker without an acknowledgement settles
+ * again, also with the queue's next process, which looks the fence token up.
  */
 export class UsageBook extends WriteBehind implements Projection {
   readonly #counts: Counts;
