@@ -8,6 +8,7 @@ import {
   jsonOrText,
   noAnswer,
   readWholeAnswer,
+  routeLike,
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
@@ -102,8 +103,8 @@ export async function checkWhole(
   if (type === null) return;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const isPage = PAGE.test(text.slice(0, 1000)) && !BYTES.test(type);
-  // An answer of text may be empty: silence has none.
-  const isMissing = text === '' && engineRoute(path)?.answers !== 'text';
+  // An answer of text may be empty: silence has none. That holds for routes that an operator has added, too.
+  const isMissing = text === '' && routeLike(path)?.answers !== 'text';
   if (isPage || isMissing) throw await none(attempt, bytes);
   if (!isJson(path, type)) return;
   const list = engineRoute(path)?.list ?? null;

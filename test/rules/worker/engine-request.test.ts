@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { inferenceRoutes } from '../../../src/protocol/index.ts';
+import { RUNPOD_DEFAULTS } from '../../../src/worker/run/runpod-input.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -119,6 +121,15 @@ test.each([
   bench.engine.last.head(200, type).write(text).end();
   await settled();
   expect(bench.results).toMatchObject([{ result: { response: { body } } }]);
+});
+
+test('silence has no text on a route that an operator has added under another prefix, too', async () => {
+  const routes = inferenceRoutes('+POST /v3/audio/transcriptions');
+  const bench = await new WorkerBench({ runpod: { ...RUNPOD_DEFAULTS, routes } }).ready();
+  await bench.push(request({ path: '/v3/audio/transcriptions' }));
+  bench.engine.last.head(200, 'text/plain').end();
+  await settled();
+  expect(bench.results).toMatchObject([{ result: { response: { status: 200, body: '' } } }]);
 });
 
 test('the engine is told the priority that the queue went by, unless the request names one in a header', async () => {
