@@ -3,7 +3,7 @@ import { isObject } from '../../protocol/index.ts';
 
 /**
  * RunPod's side of a serverless endpoint as one of its workers sees it, over HTTP (http-platform.ts) or from a stand-in
- * on this machine (local-platform.ts).
+ * on this machine (local-api.ts).
  */
 export interface Platform {
   /**

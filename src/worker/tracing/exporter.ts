@@ -135,7 +135,7 @@ function readable(span: Span, resource: ReadableSpan['resource']): ReadableSpan 
     links: span.links.map((link) => ({ context: { ...link, traceFlags: flags } })),
     events: [],
     resource,
-    // See gen-ai.ts for the conventions that these spans follow.
+    // See attributes.ts for the conventions that these spans follow.
     instrumentationScope: { name: 'worker-vllm', version: manifest.version },
     droppedAttributesCount: 0,
     droppedEventsCount: 0,

@@ -73,6 +73,22 @@ describe.each(documents)('%s', (document) => {
   });
 });
 
+/** Comments may leave out the folders above a file: `state/worker.ts`. */
+const isEndOfPath = (name: string) => files.some((file) => `/${file}`.endsWith(`/${name}`));
+
+it('has only comments that name files that exist', () => {
+  const sources = files.filter((file) => /^(?:src|scripts|bench)\/.*\.tsx?$/.test(file));
+  const stale = sources.flatMap((source) => {
+    const comments =
+      readFileSync(join(root, source), 'utf8').match(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/ .*$/gm) ?? [];
+    const named = comments.flatMap((comment) => comment.match(/[\w./-]*\w\.tsx?\b/g) ?? []);
+    return named
+      .filter((name) => !isEndOfPath(name.replace(/^(?:\.\.?\/)+/, '')))
+      .map((name) => `${source}: ${name}`);
+  });
+  expect(stale).toEqual([]);
+});
+
 it('shows every picture in a document', () => {
   const linked = documents.flatMap((document) =>
     [...readFileSync(join(root, document), 'utf8').matchAll(/\]\(([^)\s]+\.(?:png|jpg|svg))\)/g)].map(
