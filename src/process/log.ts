@@ -114,7 +114,7 @@ let output: { write(text: string): void } | null = null;
  * Returns the output to which this process writes its log, at once and in order. If it takes nothing, as a full disk or
  * a pipe without a reader, the process goes on: up to 1 MiB waits.
  */
-export function logOutput(): { write(text: string): void } {
+function logOutput(): { write(text: string): void } {
   output ??= openOutput();
   return output;
 }
@@ -169,7 +169,7 @@ function ownPipe(): number | null {
 }
 
 /** Returns whether this is a worker of a RunPod endpoint, whose console reads the standard output. */
-export function isRunpodWorker(env: NodeJS.ProcessEnv): boolean {
+function isRunpodWorker(env: NodeJS.ProcessEnv): boolean {
   return Boolean(env.RUNPOD_ENDPOINT_ID?.trim() && env.RUNPOD_WEBHOOK_GET_JOB?.trim());
 }
 
@@ -184,7 +184,7 @@ const RUNPOD_LEVELS: Record<string, string> = {
 };
 
 /** Returns RUNPOD_LOG_LEVEL, or RUNPOD_DEBUG_LEVEL, as our LOG_LEVEL; undefined: neither names a level. */
-export function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
+function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
   const given = env.RUNPOD_LOG_LEVEL?.trim() || env.RUNPOD_DEBUG_LEVEL?.trim();
   return given === undefined ? undefined : RUNPOD_LEVELS[given.toLowerCase()];
 }
@@ -194,7 +194,7 @@ export function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
  * `{"requestId": id or null, "message": text, "level": "INFO"}`. It leaves the machine, so secrets in its text are
  * hidden.
  */
-export function runpodLines(env: NodeJS.ProcessEnv): (line: string) => string {
+function runpodLines(env: NodeJS.ProcessEnv): (line: string) => string {
   const hide = secretHider(env);
   return (line) => {
     const {

@@ -117,13 +117,6 @@ function isWrittenAt(name: string, json: Uint8Array, start: number, end: number)
   return true;
 }
 
-/** Returns a view of the value at a path of names, or undefined. @throws JsonFault as `jsonFields` */
-export function jsonAt(json: Uint8Array, path: readonly string[]): Uint8Array | undefined {
-  let value: Uint8Array | undefined = json;
-  for (const name of path) value = beginsObject(value) ? jsonFields(value, [name])[name] : undefined;
-  return value;
-}
-
 /**
  * Hands on where each member stands; blanks around the object are no part of it. A generator would make two objects a
  * member, most of what a scan allocates.

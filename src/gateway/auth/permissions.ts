@@ -1,4 +1,4 @@
-import { matchesPattern } from '../../protocol/index.ts';
+import { matchesPattern, plainPath } from '../../protocol/index.ts';
 import type { BodyFacts } from '../../request-facts/body-facts.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import type { ModelAliases } from '../env.ts';
@@ -76,7 +76,7 @@ export function adapterProblem(
  */
 export function routeProblem(path: string | null, { name, routes }: Pick<Permissions, 'name' | 'routes'>) {
   if (routes === null || path === null) return null;
-  const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
+  const plain = plainPath(path);
   if (routes.some((pattern) => matchesPattern(pattern, plain))) return null;
   const message = `The token "${name}" is for ${routes.join(', ')} alone, not ${plain}.`;
   return new HttpError(403, message, 'route_denied');

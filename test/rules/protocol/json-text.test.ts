@@ -3,7 +3,6 @@ import { describe, expect, it, test } from 'vitest';
 import {
   elementsOf,
   firstBadByte,
-  jsonAt,
   jsonFields,
   membersOf,
   utf8Problem,
@@ -74,14 +73,6 @@ describe('members of JSON', () => {
       }),
       { numRuns: 500 },
     );
-  });
-
-  it('are found at a path', () => {
-    const json = bytes('{"a":{"b":1,"b":{"c": 9007199254740993 }},"a\\u0062":0,"x":[{"c":1}]}');
-    expect(textOf(jsonAt(json, ['a', 'b', 'c']))).toBe('9007199254740993');
-    expect(textOf(jsonAt(json, ['ab']))).toBe('0');
-    expect(jsonAt(json, ['x', 'c'])).toBeUndefined();
-    expect(jsonAt(json, ['a', 'z', 'c'])).toBeUndefined();
   });
 
   it('of an array stand side by side', () => {
