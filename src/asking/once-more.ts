@@ -15,9 +15,9 @@ export async function onceMore<T>(call: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Says whether the object ended, so that the next call finds a new one. The host marks errors with that cause, unlike
- * errors of the object's code, and those of an object with too much to do, which one more call would only burden. Where
- * it marks nothing, the error's message decides.
+ * Says whether the object ended, so that the next call finds a new one. The host marks errors with that cause. It does
+ * not mark errors of the object's code, nor those of an object with too much to do, which one more call would only
+ * burden. If it marks nothing, the error's message decides.
  */
 export function isRestart(error: unknown): boolean {
   const { retryable, durableObjectReset, overloaded, message } = fieldsOf(error);

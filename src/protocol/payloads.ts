@@ -75,7 +75,7 @@ const short = new Uint8Array(12 * 1024);
  * @param head JSON text of an object
  */
 export function pack(head: string, body: Uint8Array): Uint8Array<ArrayBuffer> {
-  // A short head is written where every head is first, so that only the packed bytes are new memory.
+  // A short head is first written into a buffer that all heads share, so that only the packed bytes are new memory.
   const json =
     3 * head.length <= short.byteLength
       ? short.subarray(0, encoder.encodeInto(head, short).written)

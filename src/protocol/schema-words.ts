@@ -14,7 +14,10 @@ export const schemaWords: z.core.$ZodErrorMap = (issue) => {
 /** Says the same as `schemaWords` without the value, which may be a secret. */
 export const expectationWords: z.core.$ZodErrorMap = (issue) => faultIn(issue).expected;
 
-/** @returns `given`, the value as messages show it, or undefined where they say nothing of it */
+/**
+ * Words the fault of an issue.
+ * @returns `given`, the value as messages show it, or undefined where they say nothing of it
+ */
 function faultIn(issue: z.core.$ZodRawIssue): { expected: string; given?: string } {
   const { input } = issue;
   const given = shown(input);

@@ -205,7 +205,7 @@ const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, str
 /**
  * Returns what the gateway tells a waiting caller: its place in the line for its model, or how far the start of a
  * worker is. It asks the queue once a second for all callers of this gateway together.
- * @param ask returns the jobs that wait, as `QueueRpc.waitingLines`
+ * @param ask returns the jobs that wait, as the queue answers `waitingLines`
  * @param now epoch ms
  */
 export async function waitingPlace(

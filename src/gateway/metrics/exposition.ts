@@ -30,7 +30,7 @@ export function exposition(families: readonly Family[]): string {
 /**
  * Returns the samples of one histogram.
  * @param bounds upper bounds, s
- * @param counts for each bound the measurements up to it and above the one before, and last those above all bounds
+ * @param counts the measurements between each bound and the one before, and last those above all bounds
  */
 export function histogramSamples(
   labels: Record<string, string>,

@@ -13,7 +13,7 @@ export interface Scorer {
   fits?(core: Core, worker: Worker, job: Job): boolean;
   /** Says of the chosen worker whether it can run the job, since the answer takes long: if not, it declines the job. */
   suits?(core: Core, worker: Worker, job: Job): boolean;
-  /** Says whether the worker is preferred, however busy it is, to those of which this is false. */
+  /** Says whether the worker is preferred, however busy it is, to workers for which this is false. */
   prefers?(worker: Worker, job: Wants): boolean;
   /** Rates how well the job does at the worker: the more, the better. A scorer decides where those before it do not. */
   score?(worker: Worker, job: Wants): number;

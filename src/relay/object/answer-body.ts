@@ -53,7 +53,7 @@ export class AnswerBody implements CallerSink {
   }
 }
 
-/** Returns the headers that a response with this answer has. @param more those of the gateway */
+/** Returns the headers that a response with this answer has. @param more the gateway's headers */
 export function answerHeaders(head: AnswerHead, more: Record<string, string>): Record<string, string> {
   // The relay alone sets this header.
   const { [BROKEN_HEADER]: _, ...headers } = head.headers;
