@@ -130,9 +130,7 @@ export class Jobs {
   revoke(jobId: string, reason: string): void {
     const running = this.#held.runningOf(jobId);
     const mayTell = running?.state === 'running' && this.#ports.queue.peer?.countsUsage;
-    const over = mayTell ? overBy(reason) : null;
-    if (running) this.#void(running, reason);
-    if (running && over !== null) this.#put(running, failJob(running.job, over, null));
+    if (running) this.#void(running, reason, mayTell ? overBy(reason) : null);
     else this.#outbox.remove(jobId);
     this.#update();
   }
@@ -298,21 +296,31 @@ export class Jobs {
   #release(running: RunningJob, reason: ReleaseReason): void {
     running.abort();
     running.stream?.break(brokenBy(reason));
-    this.#leave(running, { result: 'released', reason });
-    const [timing, partial] = [running.timing(), running.partial()];
-    this.#sendRelease({ state: 'released', job: running.job, reason, timing, partial });
+    this.#leave(running, { result: 'released', reason }, () => {
+      const [timing, partial] = [running.timing(), running.partial()];
+      this.#sendRelease({ state: 'released', job: running.job, reason, timing, partial });
+    });
+    this.#update();
   }
 
-  #void(running: RunningJob, reason: string): void {
+  /** Aborts an attempt that the queue took back. @param over the failure to report; null: nothing is sent */
+  #void(running: RunningJob, reason: string, over: Failure | null = null): void {
     this.#ports.log.info({ ...idsOf(running.job), reason }, 'job revoked');
     running.abort();
     endRevoked(running.stream, reason);
-    this.#leave(running, { result: 'revoked', reason });
+    this.#leave(running, { result: 'revoked', reason }, () => {
+      if (over !== null) this.#put(running, failJob(running.job, over, null));
+    });
   }
 
-  #leave(running: RunningJob, end: AttemptEnd): void {
+  /**
+   * Takes an attempt out of its slot.
+   * @param report sends what the queue has to hear of the attempt, before the answer is finished: a drain may end then
+   */
+  #leave(running: RunningJob, end: AttemptEnd, report: () => void): void {
     this.#held.remove(running);
     this.#ports.observer.ended(running.ended(end, this.#ports.clock.now()));
+    report();
     if (running.stream) this.#ports.answers.finished(running.stream);
   }
 
@@ -320,13 +328,13 @@ export class Jobs {
   #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
     this.#sendRelease({ state: 'released', job, reason, timing: undefined, partial: null });
+    this.#update();
   }
 
   #sendRelease(released: Released): void {
     const { job, reason } = released;
     this.#ports.log.info({ ...idsOf(job), reason }, 'job released');
     this.#giveBack(released);
-    this.#update();
   }
 
   /**
@@ -346,10 +354,8 @@ export class Jobs {
   }
 
   #settle(running: RunningJob, outcome: Settlement): void {
-    const { job } = running;
-    this.#leave(running, endOf(outcome));
-    if (outcome.type === 'job_error') logFailure(this.#ports.log, job, outcome);
-    this.#put(running, outcome);
+    if (outcome.type === 'job_error') logFailure(this.#ports.log, running.job, outcome);
+    this.#leave(running, endOf(outcome), () => this.#put(running, outcome));
     this.#update();
   }
 

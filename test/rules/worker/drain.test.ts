@@ -4,6 +4,9 @@ import { endOfStep } from '../../../src/process/way-down.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
+const EVENTS = 'text/event-stream; charset=utf-8';
+const EVENT = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+
 async function acknowledge(bench: WorkerBench, jobId = 'j1', fence = 1): Promise<void> {
   bench.queue.push({ type: 'ack', job_id: jobId, fence_token: fence, outcome: 'accepted' });
   await settled();
@@ -225,4 +228,42 @@ test('an engine that never came up is reported as failed', async () => {
   await settled();
   expect(bench.exitCode).toBe(EXIT.engineFailedToStart);
   expect(bench.beats.at(-1)).toMatchObject({ status: 'failed', error_message: 'no GPU was found' });
+});
+
+const STOPPED = { job_id: 'j1', reason: 'cancelled' };
+
+test.each([
+  ['the queue takes away', (bench: WorkerBench) => bench.queue.push({ type: 'job_revoked', ...STOPPED })],
+  [
+    'whose caller goes',
+    (bench: WorkerBench) => bench.relay.pushRecords({ type: 'cancel', stream: 7, reason: 'caller_gone' }),
+  ],
+])('a drain that ends with a job %s still reports what the job used', async (_, stop) => {
+  const bench = await new WorkerBench().ready();
+  await bench.push(STREAM_JOB);
+  bench.engine.last.head(200, EVENTS).write(EVENT.repeat(3));
+  await bench.clock.advance(0);
+  bench.worker.drain();
+  stop(bench);
+  await settled();
+  expect(bench.errors).toMatchObject([{ job_id: 'j1', code: 'cancelled', usage: { completion_tokens: 2 } }]);
+  expect(bench.exitCode).toBeNull();
+  await acknowledge(bench);
+  expect(bench.exitCode).toBe(EXIT.ok);
+  expect(bench.clock.armed).toBe(0);
+});
+
+test('a drain that ends with a stored job that nobody watches any more still sends its result', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push({ ...STREAM_JOB, mode: 'persisted' });
+  bench.engine.last.head(200, EVENTS).write(EVENT);
+  await bench.clock.advance(0);
+  bench.relay.pushRecords({ type: 'cancel', stream: 7, reason: 'superseded' });
+  bench.worker.drain();
+  bench.engine.last.write('data: [DONE]\n\n').end();
+  await settled();
+  expect(bench.results).toMatchObject([{ job_id: 'j1' }]);
+  expect(bench.exitCode).toBeNull();
+  await acknowledge(bench);
+  expect(bench.exitCode).toBe(EXIT.ok);
 });
