@@ -251,5 +251,10 @@ async function askMore(
 /** Puts fields into a body in one pass. @param ids what asks for token ids @param usage what asks for a usage */
 function withFields(body: Body, ids: JsonEdits | null, usage: JsonEdits | null): Body {
   if (body === undefined || (usage === null && (ids === null || ids === AS_IT_IS))) return body;
-  return withMembers(body, { ...ids, ...usage });
+  try {
+    return withMembers(body, { ...ids, ...usage });
+  } catch {
+    // The check of what goes to the engine reports the fault of the body, such as a name that is no text.
+    return body;
+  }
 }

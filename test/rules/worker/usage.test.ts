@@ -142,3 +142,9 @@ test('a response or a message that is streamed tells its usage unasked', async (
   expect(bench.relay.bytesOf(7)).toBe(start + delta + stop);
   expect(bench.results).toMatchObject([{ usage: { prompt_tokens: 7, completion_tokens: 3, model: 'tiny' } }]);
 });
+
+test('a body into which nothing can be put fails as the caller’s mistake, and is not tried again', async () => {
+  const body = `{"stream":true,"${'x'.repeat(400)}\\q":1}`;
+  const bench = await pushed({ payload: { ...JOB.payload, body } });
+  expect(bench.errors).toMatchObject([{ code: 'invalid_request', retryable: false }]);
+});
