@@ -130,8 +130,8 @@ export class AssembledAnswer extends AnswerLog {
   }
 
   /**
-   * Returns the part that has arrived since `partReported`, from which another attempt could go on, and its characters of JSON;
-   * null if nothing has arrived, or no more of the answer can be stored.
+   * Returns the part that has arrived since `partReported`, from which another attempt could go on, and its characters
+   * of JSON; null if nothing has arrived, or no more of the answer can be stored.
    */
   part(): { part: AnswerPart; characters: number } | null {
     const { ids, characters, reasoning, logprobs, size } = this.#reported;
