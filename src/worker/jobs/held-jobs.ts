@@ -33,7 +33,7 @@ export interface Released {
  * - `running`   → `settled` (it succeeded or failed), `released` (it goes back, and the queue cannot be told now), gone
  *   (it goes back and the queue was told, it was revoked, or a newer attempt came)
  * - `settled`   → gone (it was acknowledged or revoked, a newer attempt came; with a base queue: it was sent)
- * - `released`  → gone (the queue was told over a new connection)
+ * - `released`  → gone (the queue was told over a new connection, or a newer attempt came)
  *
  * A job takes a slot while it is `preparing` or `running`. It has a lease until it is gone or released.
  */

@@ -11,7 +11,6 @@ import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import { isExtended } from '../session/peer.ts';
 import type { Session } from '../session/session.ts';
-import { AdmissionControl } from './admission.ts';
 import {
   brokenBy,
   deadlinePassed,
@@ -21,6 +20,7 @@ import {
   NOT_RELAYED,
   overBy,
 } from './end-reasons.ts';
+import { Forecast } from './forecast.ts';
 import { HeldJobs, type Released } from './held-jobs.ts';
 import { Leases } from './leases.ts';
 import { Outbox } from './outbox.ts';
@@ -56,7 +56,7 @@ export class Jobs {
   /** The names that the engine answers to. */
   readonly #models: ServedModels;
   readonly #runPorts: Omit<RunPorts, 'peer' | keyof Asking>;
-  readonly #admission: AdmissionControl;
+  readonly #forecast: Forecast;
   readonly #asking: Asking;
   /** The reason for which a job pushed now would be released; null: it is taken. */
   closedFor: ReleaseReason | null = null;
@@ -70,7 +70,7 @@ export class Jobs {
     const runpod = settings.runpod ?? RUNPOD_DEFAULTS;
     const files = fileAccessOf(settings);
     this.#runPorts = { ...ports, files, models: this.#models, runpod };
-    this.#admission = new AdmissionControl(clock);
+    this.#forecast = new Forecast(clock);
     const held = this.#held;
     this.#outbox = new Outbox({
       ...ports,
@@ -175,7 +175,7 @@ export class Jobs {
   releaseUnfinishable(graceMs: number): void {
     if (this.#ports.queue.peer?.takesReleases === false) return;
     for (const running of this.#held.allRunning()) {
-      if (this.#admission.mustReleaseInDrain(running, graceMs)) this.#release(running, 'draining');
+      if (this.#forecast.mustReleaseInDrain(running, graceMs)) this.#release(running, 'draining');
     }
   }
 
@@ -220,7 +220,7 @@ export class Jobs {
     if (this.free === 0) return 'overloaded';
     // A job alone runs as fast as it can here, which earlier answers need not show: the worker tries it, and learns.
     if (this.#held.running === 0) return null;
-    return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
+    return this.#forecast.wouldMissDeadline(job) ? 'deadline' : null;
   }
 
   #start(job: Job): void {
@@ -279,7 +279,7 @@ export class Jobs {
 
   #finish(running: RunningJob, settlement: Settlement): void {
     running.finish();
-    this.#admission.finished(running);
+    this.#forecast.finished(running);
     // This changes nothing if the answer was ended or broken, as it is for every kind of job that has an answer.
     running.stream?.break(NOT_RELAYED);
     // The doubt comes before the queue hears that a slot is free: the next job would be lost on an engine that dies.

@@ -5,7 +5,7 @@ import {
   mustMoveInDrain,
   mustReleaseInDrain,
   TokenRate,
-} from '../../../src/worker/jobs/admission.ts';
+} from '../../../src/worker/jobs/forecast.ts';
 import { generatedTokens, maxTokensOf } from '../../../src/worker/run/usage.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';

@@ -86,8 +86,11 @@ export function mustReleaseInDrain(
   return !job.hasReader && cannotEndWithin(job, tokensPerSecond, graceMs);
 }
 
-/** Learns from finished jobs how long others take. */
-export class AdmissionControl {
+/**
+ * Learns from finished jobs how long others take, and tells which of them this worker cannot end in time: it declines
+ * those, and releases them in a drain.
+ */
+export class Forecast {
   readonly #clock: Clock;
   readonly #rate = new TokenRate();
 
