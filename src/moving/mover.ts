@@ -161,9 +161,10 @@ export class Moving implements Mover {
     void move.hangUp.whenHappened.then(() => reader.cancel().catch(() => {}));
     for (;;) {
       const { done, value } = await reader.read();
+      const events = done ? stitcher.end() : stitcher.push(value);
+      const takesMore = events.byteLength === 0 || this.#ports.goOn(id, events);
       if (done) return;
-      const events = stitcher.push(value);
-      if (events.byteLength === 0 || this.#ports.goOn(id, events)) continue;
+      if (takesMore) continue;
       await Promise.race([move.reads.promise, move.hangUp.whenHappened]);
       move.reads = Promise.withResolvers<void>();
     }

@@ -19,8 +19,17 @@ export class Stitcher {
 
   /** Stitches a piece of the continuation. @returns the events that this piece completes; empty if it completes none */
   push(piece: Uint8Array): Uint8Array {
+    return this.#stitched(this.#events.push(piece));
+  }
+
+  /** Returns what is left at the end of the continuation: an event that lacks its empty line. */
+  end(): Uint8Array {
+    return this.#stitched(this.#events.end());
+  }
+
+  #stitched(events: readonly string[]): Uint8Array {
     let stitched = '';
-    for (const event of this.#events.push(piece)) stitched += this.#event(event);
+    for (const event of events) stitched += this.#event(event);
     return encoder.encode(stitched);
   }
 

@@ -243,6 +243,13 @@ describe('a continuation', () => {
     expect(Buffer.from(new Stitcher(cut).push(Buffer.from(said))).toString()).toBe(said);
   });
 
+  it('has its last event, also where that lacks its empty line', () => {
+    const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), plan);
+    const stitcher = new Stitcher(cut);
+    const pieces = [stitcher.push(Buffer.from(': a\n\ndata: [DONE]\n')), stitcher.end(), stitcher.end()];
+    expect(pieces.map((piece) => Buffer.from(piece).toString())).toEqual([': a\n\n', 'data: [DONE]\n', '']);
+  });
+
   it('is put together whatever its events look like', () => {
     const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), plan);
     const said = `id: 1\r\ndata:${JSON.stringify({ id: 'other', choices: [{ index: 0, delta: { content: 'x' } }] })}\r\n\r\ndata:[DONE]\r\n\r\n`;
