@@ -141,9 +141,10 @@ export class Outbox {
   #takeOver(spooled: SpooledSettlement): Settled | null {
     const { held } = this.#ports;
     const { job_id, fence_token } = spooled.settlement;
-    if (held.fenceOf(job_id) >= fence_token || held.runningOf(job_id)) {
-      const isKnown = held.settledOf(job_id)?.settlement.fence_token === fence_token;
-      if (!isKnown) this.#forgetCopy(spooled.settlement);
+    if (held.settledOf(job_id)?.settlement.fence_token === fence_token) return null;
+    // A result is worth more than the release of an attempt: on RunPod all attempts have the same fence token.
+    if (held.fenceOf(job_id) > fence_token || held.runningOf(job_id)) {
+      this.#forgetCopy(spooled.settlement);
       return null;
     }
     this.remove(job_id);

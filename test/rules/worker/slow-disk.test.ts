@@ -125,3 +125,21 @@ test('a result that the disk brings after a newer attempt at its job began is fo
   await bench.clock.advance(500);
   expect([bench.results.length, spool.size, bench.worker.running]).toEqual([0, 0, 1]);
 });
+
+test('a result that the disk brings after an attempt was released is kept', async () => {
+  const spool = new MemorySpool();
+  await leftBehind(spool);
+  const bench = new WorkerBench({}, spool);
+  slow(spool, bench.clock, 6000);
+  bench.worker.start();
+  await bench.clock.advance(5500);
+  bench.queue.open();
+  bench.worker.engineHealthy(['tiny']);
+  bench.queue.grant();
+  // All attempts of RunPod's queue have the same fence token.
+  await bench.push({ fence_token: 1 });
+  bench.queue.close();
+  bench.worker.drain(0);
+  await bench.clock.advance(500);
+  expect([spool.size, bench.worker.unacknowledged]).toEqual([1, 1]);
+});
