@@ -124,7 +124,7 @@ export function readLine(
     const url = shortOf(fields.url);
     if (endpoint === ANY_ENDPOINT) {
       if (typeof url !== 'string' || !routes.has('POST', url))
-        return fault('invalid_url', 'url: expected an inference route; docs/protocol.md lists them.', 'url');
+        return fault('invalid_url', 'url: expected an inference route; docs/http.md lists them.', 'url');
     } else if (url !== endpoint) {
       const message = `url: expected ${endpoint}, the endpoint of the batch. One with the endpoint "${ANY_ENDPOINT}" takes lines for different routes.`;
       return fault('url_mismatch', message, 'url');

@@ -132,7 +132,7 @@ function engineRequestProblem(payload: unknown): string | null {
     return `payload.headers: ${strange} does not reach engines; docs/protocol.md lists those that do.`;
   }
   if (isInferenceRoute(method, path)) return null;
-  return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
+  return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/http.md lists them.`;
 }
 
 /** Returns why the answer of a job cannot be read as a stream, or null where it can. */

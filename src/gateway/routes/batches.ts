@@ -197,7 +197,7 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const permissions = permissionsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
   const { models, routes } = permissions;
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
-    const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
+    const message = `endpoint: POST ${endpoint} is no inference route; docs/http.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
   }
   const denied = endpoint === ANY_ENDPOINT ? null : jobRouteProblem(endpoint, permissions);
