@@ -1,6 +1,5 @@
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { type FileRecord, findFile, forgetExpired, removeFile } from '../files/file-index.ts';
-
 import { type Backlog, type Batch, isOver, type NewBatch, type RemoveFileAnswer } from './batch.ts';
 import { NO_USAGE } from './outcomes.ts';
 import type { BatchPorts } from './ports.ts';

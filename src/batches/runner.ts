@@ -5,9 +5,7 @@ import { isExpiring, isOver, type NextLine } from './batch.ts';
 import { writtenFiles } from './batches.ts';
 import { Feeder, Pace, type RunnerSizes } from './feeder.ts';
 import { type LineOutcome, notSubmitted, record, settledOutcome } from './outcomes.ts';
-
 import type { BatchPorts } from './ports.ts';
-
 import {
   activeBatches,
   findBatch,

@@ -15,14 +15,11 @@ import { History } from './history/history.ts';
 import { PoolHistory } from './history/pool-history.ts';
 import { marksOf, readHistory } from './history/read.ts';
 import { ModelHistory, WorkerHistory } from './history/recorders.ts';
-
 import { Machines } from './machines.ts';
 import { choosePool, Models } from './models.ts';
-
 import { KnownPools } from './pools.ts';
 import { Projection } from './projection.ts';
 import { Requests, Responses } from './requests.ts';
-
 import type {
   FleetEvent,
   Forgotten,
@@ -36,7 +33,6 @@ import type {
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
 import { SignIns, Tokens } from './tokens.ts';
-
 import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-row.ts';

@@ -15,10 +15,8 @@ import type { Machine, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import { type PoolFacts, poolRow } from './view/pool-row.ts';
 import type { Scaling } from './view/pool-start.ts';
-
 import type { Problem } from './view/scaling-attention.ts';
 import { recovering, type Steady, steadied, summaryOf } from './view/summary.ts';
-
 import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
 import { type StateNow, stateOf, workerRow } from './view/worker-row.ts';
 

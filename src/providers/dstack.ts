@@ -10,7 +10,6 @@ import {
   type MakeDriver,
   secondsToEnd,
 } from './driver.ts';
-
 import { type Answer, CALL_LIMIT_MS, keyOf, lookAfter, Pace, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields of a run that this driver reads, as dstack 0.22 has them. */

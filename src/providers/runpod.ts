@@ -9,7 +9,6 @@ import {
   type MachineKey,
   type MakeDriver,
 } from './driver.ts';
-
 import { type Answer, CALL_LIMIT_MS, keyOf, lookAfter, Pace, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields of a pod that this driver reads, by RunPod's schema of REST v2; others may come and go. */

@@ -12,7 +12,6 @@ import type {
   PoolCounts,
   QueueFacts,
 } from './rule-types.ts';
-
 import type { ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
 

@@ -1,7 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRow, PoolScaling, ScalingControl, ScalingSummary } from '../protocol/index.ts';
 import { act, clear, followClock, join } from './act.ts';
-
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import { isFinal, prefixOf } from './launch.ts';
@@ -19,11 +18,9 @@ import type {
   SpentOnDay,
 } from './rpc.ts';
 import type { Answers, Decided, QueueFacts, RuleState } from './rule-types.ts';
-
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
-
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
 /** The scheduler reconciles every so many ms; BUSY_RECONCILE_MS is for while a launch is under way. */

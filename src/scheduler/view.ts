@@ -4,7 +4,6 @@ import { isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { Decided, PoolDecided, QueueFacts } from './rule-types.ts';
-
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
 

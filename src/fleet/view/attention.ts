@@ -7,11 +7,8 @@ import {
 } from '../../protocol/index.ts';
 import type { Incidents } from '../alerts.ts';
 import { isPutOff, missedIn, waitingIn, waitsLong } from './pool-row.ts';
-
 import { heldBack, nearestLaunch } from './pool-start.ts';
-
 import { type Finding, type Problem, type ScalingShown, scalingItems, withId } from './scaling-attention.ts';
-
 import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-row.ts';

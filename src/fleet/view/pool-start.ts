@@ -1,7 +1,6 @@
 import type { LaunchRow, PoolScaling, ScalingSummary } from '../../protocol/index.ts';
 import type { PoolSpec } from '../../scheduler/spec.ts';
 import type { PoolStart, SessionShare } from '../rpc.ts';
-
 import { percent, span } from './words.ts';
 
 /** If `stopped`, a caller shall ask again after this many s where nothing says when that ends. */

@@ -9,7 +9,6 @@ import {
   withFullStop,
 } from '../../protocol/index.ts';
 import { isPutOff, missedNow, waitingIn, waitsLong } from './pool-row.ts';
-
 import { heldBack } from './pool-start.ts';
 import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';

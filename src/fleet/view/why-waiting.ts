@@ -13,7 +13,6 @@ import {
 } from '../../protocol/index.ts';
 import type { PoolAsking } from '../rpc.ts';
 import { heldBack, nearestLaunch, startOf } from './pool-start.ts';
-
 import { counted, percent, perSecond } from './words.ts';
 import { atWork, doing, isReady, startTimes } from './worker-row.ts';
 

@@ -10,7 +10,6 @@ import {
   type MachineKey,
   type MakeDriver,
 } from '../driver.ts';
-
 import {
   type Answer,
   CALL_LIMIT_MS,
@@ -21,7 +20,6 @@ import {
   RestApi,
   unknownFrom,
 } from '../rest.ts';
-
 import { machineOf, StartingMachines, VastInstance } from './instances.ts';
 import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 

@@ -18,7 +18,6 @@ import {
   type Step,
   shrinkTo,
 } from './round.ts';
-
 import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
 /** Decides for one pool: compares the workers it needs with those it has. */
