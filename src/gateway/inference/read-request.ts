@@ -141,7 +141,9 @@ function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | nul
   const route = engineRoute(path);
   if (!route?.methods.includes('POST') || route.answers === 'bytes') return null;
   if (facts.stream) return 'events';
-  return facts.mayBeBytes || route.answers === 'text' ? null : 'json';
+  // What an engine says of a response that it stores is JSON, if it says anything.
+  const mayBeText = route.answers === 'text' && !route.isStored;
+  return facts.mayBeBytes || mayBeText ? null : 'json';
 }
 
 /** A caller waits this many ms for a slot of a worker that exists, unless X-Queue-Wait says otherwise. */

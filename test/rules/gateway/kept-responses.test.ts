@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
 import { type Env, modelAliases } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
+import { readRequest } from '../../../src/gateway/inference/read-request.ts';
 import { readSubmission } from '../../../src/gateway/jobs/submissions.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod.ts';
 import { playedObjects } from '../../support/objects.ts';
@@ -23,6 +24,20 @@ test.each([
   const fleet = { ownerOfResponse: async () => 'foreign' };
   const env: Env = { objects: playedObjects({ fleet: () => fleet }) };
   await expect(ownerOf(env, 'q', path, previousId, 'other')).rejects.toMatchObject({ status: 404 });
+});
+
+test.each([
+  ['POST', '/v1/responses/resp_1/cancel', 'json'],
+  ['POST', '/v1/responses', 'json'],
+  ['GET', '/v1/responses/resp_1', null],
+  ['DELETE', '/v1/responses/resp_1', null],
+])('what the answer to %s %s may begin with is known before it is there: %s', async (method, path, kind) => {
+  const fleet = { ownerOfResponse: async () => ({ worker_id: 'w' }) };
+  const env: Env = { objects: playedObjects({ fleet: () => fleet }) };
+  const head = { method, url: `http://here${path}`, headers: new Headers() };
+  const incoming = { head, pathname: path, path, token: null, ownId: 'own' };
+  const body = { bytes: new Uint8Array(), release: () => {} };
+  expect(await readRequest(env, incoming, async () => body)).toMatchObject({ kind });
 });
 
 const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
