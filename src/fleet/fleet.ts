@@ -128,7 +128,7 @@ export class Fleet {
       this.#pools.learn(config_id, worker_id, beat, at);
       this.#pools.preempted(config_id, beat, before?.heartbeat ?? null, at);
     }
-    if (this.machines.workers > 2 * bounds.KNOWN_WORKERS) this.save();
+    if (this.machines.workerCount > 2 * bounds.KNOWN_WORKERS) this.save();
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 

@@ -34,7 +34,7 @@ export class Machines implements MachineMap {
   }
 
   /** The number of known workers. */
-  get workers(): number {
+  get workerCount(): number {
     return this.#heard;
   }
 

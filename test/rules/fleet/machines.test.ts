@@ -57,12 +57,12 @@ describe('the map of machines', () => {
     const event = { worker_id: 'wv-x-chat-1', config_id: 'chat', models: [], at: 1500 };
     machines.record({ ...event, kind: 'connected' });
     machines.record({ ...event, kind: 'disconnected', reason: 'gone' });
-    expect(machines.workers).toBe(0);
+    expect(machines.workerCount).toBe(0);
     expect(machines.list()).toEqual([]);
     expect(machines.forget('wv-x-chat-1')).toBe('unknown');
     machines.heartbeat(beat(), 2000);
     machines.heartbeat(beat(), 3000);
-    expect(machines.workers).toBe(1);
+    expect(machines.workerCount).toBe(1);
     expect(machines.longestUnheard()).toBe(3000);
   });
 
