@@ -86,10 +86,9 @@ const NOTHING = Buffer.alloc(0);
 const EVENTS = /^(?:\ufeff)?(?:(?:data|event|id|retry)?:|\s*\n(?:data|event|id|retry)?:)/;
 
 /**
- * Returns an answer whose event stream all later readers can read. Readers in clients, and those of this project, know
- * lines that end with `\n` or `\r\n`, and few know a byte order mark (HTML Standard, 9.2.6, has all of these). A stream
- * to which its engine gives another content type, or none, gets that of a stream, so that later readers look for its
- * errors and its end.
+ * Returns an answer whose event stream all later readers can read. Readers in clients know lines that end with `\n` or
+ * `\r\n`, and few know a byte order mark (HTML Standard, 9.2.6, has all of these). A stream to which its engine gives
+ * another content type, or none, gets that of a stream, so that later readers look for its errors and its end.
  */
 export async function readableEvents(answer: EngineAnswer, path: string): Promise<EngineAnswer> {
   if (isEventStream(answer.headers)) return { ...answer, body: plainLines(answer.body) };
