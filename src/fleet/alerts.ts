@@ -6,14 +6,17 @@ import type { RefusedWorker } from './rpc.ts';
 import type { Problem } from './view/scaling-attention.ts';
 import { span } from './view/words.ts';
 
-/** The end of a problem is posted for this long, ms; after that, a receiver that does not answer never learns of it. */
+/**
+ * The poster posts the end of a problem for this long, ms; after that, a receiver that does not answer never learns of
+ * it.
+ */
 const GONE_TOLD_FOR_MS = 24 * 3_600_000;
 /** The most lines of one message. */
 const MOST_LINES = 20;
 
 /** A problem that stands, or has just gone. */
 interface Entry {
-  /** The problem as it was last seen. */
+  /** The problem as the list last held it. */
   problem: Problem;
   /** When the problem appeared, epoch ms. */
   came_at: number;
@@ -41,7 +44,7 @@ export class Alerts {
   readonly #settledMs: number;
   readonly #entries: Map<string, Entry>;
 
-  /** @param settledMs a problem that stands or is away for less is reported neither as come nor as gone */
+  /** @param settledMs a problem that appears or disappears for less than this, ms, is not reported */
   constructor(sql: Sql, settledMs: number) {
     this.#sql = sql;
     this.#settledMs = settledMs;
@@ -54,7 +57,7 @@ export class Alerts {
     return ![...this.#entries.values()].some(({ is_told }) => is_told);
   }
 
-  /** Notes what needs attention now. @returns the same, with who has acknowledged it */
+  /** Notes what needs attention now. @returns the same problems, with who has acknowledged them */
   look(problems: readonly Problem[], now: number): Attention[] {
     const there = new Set(problems.map(({ id }) => id));
     for (const [id, entry] of this.#entries) {
@@ -66,7 +69,10 @@ export class Alerts {
     return problems.map((problem) => ({ ...problem, acknowledged: this.#seen(problem, now).acknowledged }));
   }
 
-  /** Notes who sees to a problem. @returns the problem as the list now shows it, or null if it is not in the list */
+  /**
+   * Notes who has acknowledged a problem. @returns the problem as the list now shows it, or null if it is not in the
+   * list
+   */
   acknowledge(id: string, by: string | null, now: number): Attention | null {
     const entry = this.#entries.get(id);
     if (!entry || entry.missing_since !== null) return null;
@@ -75,7 +81,7 @@ export class Alerts {
     return { ...entry.problem, acknowledged: entry.acknowledged };
   }
 
-  /** Returns the next message, or null if there is none. @param queueId in front of each line; null: none */
+  /** Returns the next message, or null if there is none. @param queueId put in front of each line; null: nothing is */
   message(queueId: string | null, now: number): AlertMessage | null {
     const came: [string, string][] = [];
     const gone: [string, string][] = [];
@@ -144,8 +150,8 @@ export class Alerts {
 }
 
 /**
- * Returns text that a receiver shows as it is: workers choose what they say of their errors, and must neither call a
- * channel nor make links.
+ * Returns an error's text as the receiver shows it literally: workers choose the words of their errors, and must
+ * neither call a channel nor make links.
  */
 function plain(text: string): string {
   return text
@@ -156,7 +162,7 @@ function plain(text: string): string {
     .replace(/\s+/g, ' ');
 }
 
-/** The pause after a post that the receiver did not take, doubled with each in a row, ms. */
+/** The pause after a post that the receiver did not take, ms; it doubles with each such post in a row. */
 const FIRST_PAUSE_MS = 5000;
 const LONGEST_PAUSE_MS = 10 * 60_000;
 
@@ -166,7 +172,7 @@ export interface AlertPosterPorts {
   view(): Promise<FleetView>;
   /** The secret address to which the list is posted; empty: nowhere. */
   url: string;
-  /** The queue's id in front of each line; null: none. */
+  /** The queue's id, put in front of each line; null: nothing is. */
   queueId: string | null;
   alarm: Alarm;
   /** The interval at which the list is read while there are workers, ms: many problems arise by time alone. */
@@ -191,7 +197,7 @@ export class AlertPoster {
     this.#ports = ports;
   }
 
-  /** Starts reading the list regularly, since the fleet has news. */
+  /** Starts reading the list regularly; called when the fleet has news. */
   heard(): void {
     const { url, alarm, now, everyMs } = this.#ports;
     if (url !== '' && alarm.get() === null) alarm.set(now() + everyMs);
@@ -201,7 +207,7 @@ export class AlertPoster {
   async postNews(): Promise<void> {
     const { alerts, view, url, queueId, alarm, now, everyMs, background } = this.#ports;
     if (url === '') return alarm.clear();
-    // The alarm is set first, so that a failure here does not end the reading.
+    // The alarm is set first, so that a failure below does not end the reading.
     alarm.set(now() + everyMs);
     const shown = await view();
     const message = alerts.message(queueId, now());
@@ -223,13 +229,14 @@ export class AlertPoster {
     this.#failures += 1;
     const pauseMs = doubling(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, this.#failures);
     this.#retryAt = now() + pauseMs;
-    // The log names neither the address, which lets anybody write there, nor the runtime's message, which may hold it.
+    // The log names neither the address, which lets anybody post there, nor the runtime's message, which may hold the
+    // address.
     const why = 'status' in answer ? `it answered ${answer.status}` : 'it did not answer';
     log('warn', `QUEUE_ALERT_URL does not take alerts: ${why}; trying again in ${pauseMs / 1000} s`);
   }
 }
 
-/** Returns whether nothing needs attention, and time alone will not bring anything. */
+/** Returns whether nothing needs attention and time alone will not change that. */
 function isStill({ attention, workers, scaling }: FleetView): boolean {
   const isOver = ({ state }: FleetView['workers'][number]) => state === 'stopped' || state === 'lost';
   return attention.length === 0 && scaling === null && workers.every(isOver);
@@ -245,7 +252,7 @@ export interface Incidents {
 
 interface Refusal {
   at: number;
-  /** A clause: "its token is not known here". */
+  /** The reason for the refusal, a clause: "its token is not known here". */
   why: string;
   advice: string;
 }
@@ -257,10 +264,10 @@ interface UnknownModel {
   models: string;
 }
 
-/** The most unknown models remembered at a time that callers asked for. */
+/** The most unknown models, of those that callers asked for, that are remembered at a time. */
 const MOST_MODELS = 5;
 
-/** Problems on the way to the queue. They are in memory only: a problem that persists is reported again. */
+/** Stores problems on the way to the queue, in memory only: a problem that persists is reported again. */
 export class RecentIncidents {
   #refusal: Refusal | null = null;
   readonly #models = new Map<string, UnknownModel>();

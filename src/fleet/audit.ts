@@ -31,7 +31,7 @@ export interface AuditEnd {
   error: string | null;
 }
 
-/** Which entries a list shows; null: any. */
+/** Selects the entries that a list shows; a field that is null fits any. */
 export interface AuditWanted {
   /** The time of the entries, epoch ms, the end exclusive. */
   since: number | null;
@@ -39,14 +39,14 @@ export interface AuditWanted {
   actor: string | null;
   action: AuditAction | null;
   target: string | null;
-  /** The number below which the entries' numbers lie. */
+  /** Only entries with a smaller number are listed. */
   before: number | null;
   limit: number;
 }
 
 /**
- * What people did, of all queues: rows are added, ended once, and forgotten by age and number, never changed otherwise.
- * Only the default queue's object stores them.
+ * Records what people did, for all queues: rows are added, ended once, and deleted by age and number, never changed
+ * otherwise. Only the default queue's object stores them.
  */
 export class Audit {
   readonly #sql: Sql;
@@ -59,7 +59,7 @@ export class Audit {
     this.#add(entry, { outcome: 'begun', after: null, error: null }, now);
   }
 
-  /** Ends an entry. One that does not exist, or has ended, stays as it is. */
+  /** Ends an entry. An entry that does not exist, or has ended, stays as it is. */
   end(id: string, { outcome, after, error }: AuditEnd, now: number): void {
     this.#sql.exec(
       `UPDATE audit SET outcome = ?2, after = ?3, error = ?4, ended_at = ?5 WHERE id = ?1 AND outcome = 'begun'`,
@@ -91,7 +91,8 @@ export class Audit {
   }
 
   /**
-   * Records what has changed since the last call in the tokens that a file or a setting names, even while nothing ran.
+   * Records what has changed since the last call in the tokens that a file or a setting names, also what changed while
+   * nothing ran.
    * @param entries all of these tokens, as a gateway has them now
    */
   tokensOfFile(entries: readonly TokenEntry[], queueId: string, now: number): void {

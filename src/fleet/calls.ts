@@ -55,7 +55,7 @@ export interface Called {
 
 /** Calls that are answered at once; nothing is written. */
 export const VIEWS = {
-  /** Lists what people did, of all queues, newest first: the gateway asks the default queue's object. */
+  /** Lists what people did, for all queues, newest first: the gateway asks the default queue's object. */
   audit: ({ fleet, now }: Called, wanted: AuditWanted): AuditEntry[] => fleet.audit.list(wanted, now),
 
   /**
@@ -76,14 +76,14 @@ export const VIEWS = {
   /** Lists every model that a worker served within the models' retention time, longest known first. */
   models: ({ fleet }: Called): KnownModel[] => fleet.models.all(),
 
-  /** Returns whose worker's engine keeps a response. @param viewer null sees all */
+  /** Returns whose worker's engine stores a response. @param viewer null sees all */
   ownerOfResponse: ({ fleet }: Called, id: string, viewer: string | null): ResponseOwner =>
     fleet.responses.ownerOf(id, viewer),
 
   /** Returns a page of the requests that have ended, newest first. */
   requests: ({ fleet }: Called, wanted: RequestsWanted): RequestPage => fleet.requests.list(wanted),
 
-  /** Returns who has signed in, and is not signed out. @param idSha256 of what the browser's cookie holds */
+  /** Finds a sign-in that has not ended. @param idSha256 the hash of what the browser's cookie holds */
   signedIn: ({ fleet, now }: Called, idSha256: string): SignInRow | null => fleet.signIns.find(idSha256, now),
 
   /** Returns the fleet's file in force, or null if none was applied. */
@@ -104,23 +104,23 @@ export const VIEWS = {
   ): TelemetryPage => fleet.telemetry.read({ worker_id, kind }, query),
 
   /**
-   * Lists the tokens that are made while everything runs, for all queues: the gateway asks the default queue's object.
-   * @param known version that the gateway has
+   * Lists the tokens made through the API, for all queues: the gateway asks the default queue's object.
+   * @param known the version that the gateway has
    */
   tokens: ({ fleet }: Called, known: number | null): TokenList => fleet.tokens.list(known),
 
-  /** Returns what work for a pool waits for. */
+  /** Returns what the work for a pool waits for. */
   whyWaiting: ({ fleet, now }: Called, asking: PoolAsking): Waiting => fleet.view.whyWaiting(asking, now),
 
   /**
-   * Returns how many workers the scheduler's rule wants of a pool, or null if no fleet's file names it, or nothing was
+   * Returns how many workers the scheduler's rule wants for a pool, or null if no fleet's file names it, or nothing was
    * decided yet.
    */
   wantedWorkers: ({ fleet }: Called, configId: string): number | null =>
     fleet.scheduler.wantedWorkers(configId),
 };
 
-/** Views that are answered once the queue has reported its numbers, which the object loses when it starts. */
+/** Views that are answered only once the queue has reported its numbers, which the object loses when it starts. */
 export const QUEUE_VIEWS = {
   /** Lists the connected workers, as the queue last reported them. */
   sessions: ({ fleet }: Called): SessionShare[] => fleet.machines.sessions(),
@@ -143,24 +143,29 @@ export const COMMANDS = {
   auditFileTokens: ({ fleet, queueId, now }: Called, entries: readonly TokenEntry[]): void =>
     fleet.audit.tokensOfFile(entries, queueId, now),
 
-  /** Records what is about to be done; on disk when this answers. A second call with the same id changes nothing. */
+  /**
+   * Records what is about to be done; the entry is on disk when this answers. A second call with the same id changes
+   * nothing.
+   */
   beginAudit: ({ fleet, now }: Called, entry: AuditBegin): void => fleet.audit.begin(entry, now),
 
-  /** Makes, changes or revokes a token. @returns the entry as it is now, or was, or why nothing was changed */
+  /** Makes, changes or revokes a token. @returns the entry as it is now, or as it was, or why nothing was changed */
   changeTokens: ({ fleet }: Called, change: TokenChange): TokenEntry | TokenRefusal =>
     fleet.tokens.change(change),
 
   /** Records the end of an action that `beginAudit` recorded. */
   endAudit: ({ fleet, now }: Called, id: string, end: AuditEnd): void => fleet.audit.end(id, end, now),
 
-  /** Notes that the engine beside a worker keeps a response. */
+  /** Notes that the engine beside a worker stores a response. */
   keepResponse: ({ fleet, now }: Called, id: string, workerId: string, tenant: string | null): void =>
     fleet.responses.keep(id, workerId, tenant, now),
 
   /** Stores that a browser has signed in to the page. */
   signIn: ({ fleet, now }: Called, signIn: SignInRow): void => fleet.signIns.add(signIn, now),
 
-  /** Notes when tokens were used, those of files too. @returns the uses of all, by the token's hash, epoch ms */
+  /**
+   * Notes when tokens were used, also tokens of files. @returns the uses of all tokens, by the token's hash, epoch ms
+   */
   tokenUses: ({ fleet, now }: Called, told: readonly TokenUse[]): Record<string, number> =>
     fleet.tokens.uses(told, now),
 };
@@ -168,30 +173,33 @@ export const COMMANDS = {
 /** Calls that are one commit each, after which viewers see what has changed. */
 export const SHOWN_COMMANDS = {
   /**
-   * Notes that somebody sees to a problem of the attention list. @param by name of the token; null: none was required
+   * Notes who has acknowledged a problem. @param by name of the token; null: none was required
    * @returns the problem, or null if it is not in the list
    */
   acknowledge: ({ fleet, now }: Called, id: string, by: string | null): Attention | null =>
     fleet.alerts.acknowledge(id, by, now),
 
-  /** Forgets what is known of a worker that is gone, because an operator has no use for it. */
+  /** Forgets what is known of a worker that is gone, at an operator's request. */
   forgetWorker: ({ fleet }: Called, id: string): Forgotten => fleet.forgetWorker(id),
 };
 
 /**
- * An operator's commands about machines, of which the scheduler takes note at once; one commit each, and viewers see
- * it.
+ * An operator's commands about machines: one commit each, after which the scheduler takes note at once and viewers see
+ * what has changed.
  */
 export const OPERATOR_COMMANDS = {
   /** Puts a fleet's file in force. @param dryRun only reports what would change */
   applySpec: ({ fleet }: Called, spec: FleetSpec, dryRun: boolean): SpecAnswer =>
     fleet.scheduler.specs.apply(spec, dryRun),
 
-  /** Does what an operator wants of one pool. @param dryRun only reports what it would do */
+  /** Carries out an operator's action on one pool. @param dryRun only reports what it would do */
   control: ({ fleet }: Called, configId: string, action: PoolAction, dryRun: boolean): ControlAnswer =>
     fleet.scheduler.control(configId, action, dryRun),
 
-  /** Withdraws the fleet's file: all that was launched is drained and terminated. @returns null: there is no file */
+  /**
+   * Withdraws the fleet's file: all machines that were launched are drained and terminated. @returns null: there is no
+   * file
+   */
   removeSpec: ({ fleet }: Called, dryRun: boolean): SpecChange | null => fleet.scheduler.specs.remove(dryRun),
 };
 

@@ -37,7 +37,7 @@ import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-row.ts';
 
-/** The pause between two sweeps, ms: what falls due in between is forgotten by the next sweep. */
+/** The pause between two sweeps, ms: what expires in between is deleted by the next sweep. */
 const SWEEP_PAUSE_MS = 1000;
 
 /** Fields of a heartbeat whose change is stored within a second. */
@@ -118,7 +118,7 @@ export class Fleet {
     });
   }
 
-  /** Takes a heartbeat. @returns whether it says something new, beside its measurements */
+  /** Takes a heartbeat. @returns whether it has news beside its measurements */
   heartbeat(beat: Heartbeat): boolean {
     const at = this.#ports.now();
     const { before, machine } = this.machines.heartbeat(beat, at);
@@ -132,7 +132,9 @@ export class Fleet {
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
-  /** Takes what the queue reports of its workers, which of its numbers have changed, and requests that have ended. */
+  /**
+   * Takes what the queue reports: events of its workers, the numbers that have changed, and requests that have ended.
+   */
   record(
     events: readonly FleetEvent[],
     share?: QueueShare,
@@ -166,7 +168,7 @@ export class Fleet {
     return this.#hasShare;
   }
 
-  /** Stores the newest heartbeats, history, log lines and samples, all in one commit, and forgets what is too old. */
+  /** Stores the newest heartbeats, history, log lines and samples in one commit, and deletes what is too old. */
   save(): void {
     this.machines.save();
     this.#level();
@@ -177,7 +179,7 @@ export class Fleet {
   }
 
   /**
-   * Returns a subject's history, and what happened to its machines and workers meanwhile.
+   * Returns a subject's history, and what happened to its machines and workers in that time.
    * @param end epoch ms; null: now
    */
   readHistory(of: Subject, range: HistoryRange, end: number | null = null): FleetHistory {
@@ -253,7 +255,7 @@ export class Fleet {
     this.save();
   }
 
-  /** Forgets what is too old or too much, and sets the alarm for the next time. */
+  /** Deletes what is too old or too much, and sets the alarm for the next time. */
   #bound(): void {
     const { alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;

@@ -10,7 +10,7 @@ const FRAME_EVERY_MS = 1000;
  * `pong` before it, which comes behind all frames: a viewer that does not keep up falls silent, and nothing piles up.
  */
 const SILENT_AFTER_MS = 30_000;
-/** A viewer that has been silent for this long is gone, ms. */
+/** A viewer that has been silent for this long, ms, is taken for gone. */
 const GONE_AFTER_MS = 300_000;
 
 /** The interval at which the object checks that a viewer's page is still signed in, ms. */
@@ -23,8 +23,8 @@ export interface Watching {
   epoch: string | null;
   version: number;
   /**
-   * Whether the viewer has asked and was sent nothing since. The answer comes even if nothing is new: by that the
-   * viewer knows that its view holds.
+   * Whether the viewer has asked and was sent nothing since. It gets an answer even if nothing is new, and so knows
+   * that its view is current.
    */
   isAsking?: boolean;
   /** When the last frame was sent to the viewer, epoch ms. */
@@ -63,15 +63,15 @@ export interface LiveViewersPorts {
 }
 
 /**
- * Sends the fleet's view to those who look at it. While anybody does, the view is refreshed every second, since workers
- * fall silent without an event; while nobody does, nothing runs. A viewer is sent what is new since its version, so
- * that one that was paused, or slow, continues with the newest state.
+ * Sends the fleet's view to its viewers. While there is one, the view is refreshed every second, since workers fall
+ * silent without an event; while there is none, nothing runs. A viewer is sent what is new since its version, so that a
+ * viewer that was paused, or is slow, continues with the newest state.
  */
 export class LiveViewers {
   readonly #ports: LiveViewersPorts;
   /** When the view was last found to have changed, epoch ms. */
   #changedAt = 0;
-  /** The number of looks, so that of several planned ones only the newest happens. */
+  /** The number of looks planned so far, so that only the newest plan is carried out. */
   #looks = 0;
   /** The sign-ins that are being checked. */
   readonly #checking = new Set<string>();
@@ -92,7 +92,10 @@ export class LiveViewers {
     if (token?.expires_at !== undefined) this.closeExpired();
   }
 
-  /** Closes the sockets of tokens that may be refused now, or may do something else. @param secrets SHA-256 of each */
+  /**
+   * Closes the sockets of tokens that may be refused now, or whose rights may have changed. @param secrets SHA-256 of
+   * each
+   */
   tokensChanged(secrets: readonly string[]): void {
     for (const socket of this.#ports.sockets()) {
       const sha256 = socket.load().token?.sha256;

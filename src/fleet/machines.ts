@@ -7,18 +7,18 @@ import type { FleetEvent, Forgotten, QueueShare } from './rpc.ts';
 /** The most characters of a heartbeat's error that are stored, so that all known workers fit into one answer. */
 const LAST_WORDS_CHARACTERS = 4096;
 
-/** A machine whose worker was heard of. */
+/** A machine whose worker has been heard of. */
 type Heard = Machine & { heard_at: number };
 
 /**
- * The one map of machines: what the scheduler launched, what the queue reports of connections, and what heartbeats say
- * are joined by the name. What concerns workers is on disk too but for their connections, which the queue reports
- * again; launches have rows of their own.
+ * The one map of machines: the scheduler's launches, the queue's connections and the workers' heartbeats, joined by
+ * name. What concerns workers is on disk too, except their connections, which the queue reports again; launches have
+ * rows of their own.
  */
 export class Machines implements MachineMap {
   readonly #sql: Sql;
   readonly #byName: Map<string, Machine>;
-  /** The number of machines whose worker was heard of. */
+  /** The number of machines whose worker has been heard of. */
   #heard: number;
   /** Ids of workers whose newest heartbeat is not stored yet. */
   readonly #unsaved = new Set<string>();
@@ -38,12 +38,12 @@ export class Machines implements MachineMap {
     return this.#heard;
   }
 
-  /** Returns the machines whose workers were heard of. */
+  /** Yields the machines whose workers have been heard of. */
   *heard(): Generator<Heard> {
     for (const machine of this.#byName.values()) if (isHeard(machine)) yield machine;
   }
 
-  /** Lists the machines whose workers were heard of, by their names. */
+  /** Lists the machines whose workers have been heard of, by name. */
   list(): Machine[] {
     return [...this.heard()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
   }
@@ -67,7 +67,7 @@ export class Machines implements MachineMap {
     else if (known.launch?.id === launch.id) this.#put({ ...known, launch: null });
   }
 
-  /** Takes a heartbeat, which the next `save` stores. @returns what was known before, and is known now */
+  /** Takes a heartbeat, which the next `save` stores. @returns what was known before, and what is known now */
   heartbeat(beat: Heartbeat, at: number): { before: Machine | undefined; machine: Machine } {
     const id = beat.worker_id ?? beat.instance_id;
     const before = this.#byName.get(id);
@@ -125,7 +125,10 @@ export class Machines implements MachineMap {
     return 'forgotten';
   }
 
-  /** Forgets workers last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
+  /**
+   * Forgets workers last heard of by `heardBy`, and beyond `most` those not heard of for the longest. @returns their
+   * ids
+   */
   bound(heardBy: number, most: number): string[] {
     let left = this.#heard;
     const oldestFirst = left > most ? [...this.heard()].sort(byHeardAt) : this.#byName.values();
@@ -210,7 +213,7 @@ function furthest(before: Machine['progress'], beat: Heartbeat, at: number): Mac
   return before && before.phase === phase && before.share >= share ? before : { phase, share, at };
 }
 
-/** Stores the registration of a worker, whose last disconnect is history. */
+/** Stores the registration of a worker and clears its last disconnect. */
 function saveInstance(
   sql: Sql,
   worker: { worker_id: string; config_id: string },

@@ -2,7 +2,7 @@ import type { Sql } from '../durable/ports.ts';
 import { bounds, listNames, type ModelCard } from '../protocol/index.ts';
 import type { FleetEvent, KnownModel, PoolChoice, PoolStart } from './rpc.ts';
 
-/** Every model that a worker serves, or served lately. Times are epoch ms. */
+/** Stores every model that a worker serves or served lately. Times are epoch ms. */
 export class Models {
   readonly #sql: Sql;
 
@@ -65,7 +65,7 @@ export class Models {
   }
 
   /**
-   * Forgets models last seen by then, and beyond a number those not seen for the longest.
+   * Forgets models last seen by `seenBy`, and beyond a number those not seen for the longest.
    * @returns when the one not seen for the longest was seen; null: none is known
    */
   bound(seenBy: number): number | null {
@@ -80,8 +80,8 @@ export class Models {
 }
 
 /**
- * Chooses the pool that the scheduler starts for a model, or that last served it. A pool's own name stands for its
- * models; "default" and no name mean the only pool there is.
+ * Chooses the pool that the scheduler starts for a model, or that last served the model. A pool's own name stands for
+ * its models; "default" and no name mean the only pool there is.
  * @param known the most recently served first
  */
 export function choosePool(

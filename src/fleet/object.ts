@@ -34,12 +34,12 @@ import type {
 import { Scheduling } from './scheduling.ts';
 import { Alarms, SaveTimer } from './timers.ts';
 
-/** News, log lines and samples wait this long for others to be stored with, ms. */
+/** News, log lines and samples wait up to this long, ms, so that several are stored together. */
 const SAVE_AFTER_MS = 1000;
-/** Heartbeats that have only new measurements wait this long for others to be stored with, ms. */
+/** Heartbeats that have only new measurements wait up to this long, ms, so that several are stored together. */
 const SAVE_MEASURED_AFTER_MS = 5000;
 
-/** The most sockets of viewers; a person has a few. */
+/** The most sockets of viewers that the object accepts; a person opens a few. */
 const MOST_VIEWERS = 1000;
 
 /** The class makes methods of tables of calls. */
@@ -55,8 +55,8 @@ interface Asked {
 }
 
 /**
- * The object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
- * workers sent is stored, and the sockets of viewers. It has a database of its own.
+ * The object around the fleet's rules, one for each queue id, with a database of its own: its storage, its clock, the
+ * timer for storing what workers sent, and the sockets of viewers.
  */
 export class FleetObject extends Exposing implements HostedObject<OpenedWith, Watching> {
   static {
@@ -77,10 +77,10 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   readonly #objects: Asked;
   readonly #fleet: Fleet;
   readonly #viewers: LiveViewers;
-  /** The request for all of the queue's numbers, while it runs. */
+  /** The running request for all of the queue's numbers. */
   #asking: Promise<void> | null = null;
   readonly #scheduling: Scheduling;
-  /** The parts of the object's one alarm, each of which is used as if it were the only one. */
+  /** The parts of the object's one alarm; each is used as if it were the only one. */
   readonly #fleetAlarm: ReturnType<Alarms['part']>;
   readonly #schedulingAlarm: ReturnType<Alarms['part']>;
   readonly #alertAlarm: ReturnType<Alarms['part']>;
@@ -140,7 +140,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     });
   }
 
-  /** Takes a worker's heartbeat. It is on disk within five seconds, news within one: a crash before may lose it. */
+  /** Takes a worker's heartbeat. It is on disk within five seconds, news within one; an earlier crash may lose it. */
   async heartbeat(beat: Heartbeat): Promise<void> {
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
@@ -148,7 +148,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#viewers.changed();
   }
 
-  /** Takes log lines or samples of a worker. They are on disk within a second or so: a crash before may lose them. */
+  /** Takes log lines or samples of a worker. They are on disk within a second or so; an earlier crash may lose them. */
   async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
     const { telemetry } = this.#fleet;
     telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items);
@@ -157,8 +157,8 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   /**
-   * Takes what only the queue sees of its workers, oldest first, which of its numbers have changed, and requests that
-   * have ended. A repeated report changes nothing.
+   * Takes what only the queue sees: events of its workers, oldest first, its numbers that have changed, and requests
+   * that have ended. A repeated report changes nothing.
    */
   async record(
     events: readonly FleetEvent[],
@@ -203,7 +203,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
 
   /**
    * Closes the sockets of viewers with these tokens, which have to show again that they may look. @param secrets
-   * SHA-256 of each
+   * SHA-256 of each token
    */
   async closeViewers(secrets: readonly string[]): Promise<void> {
     this.#viewers.tokensChanged(secrets);
@@ -216,7 +216,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     return answer;
   }
 
-  /** Returns the worker whose token this is, or null if the token is none of ours, or its launch has ended. */
+  /** Returns the worker whose token this is, or null if no launch that still stands has it. */
   async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     return this.#scheduling.workerOfToken(token);
   }

@@ -7,9 +7,9 @@ import type { Machine, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/pool-row.ts';
 import { stateOf } from './view/worker-row.ts';
 
-/** The number of newest starts whose median is the expected duration of a start. */
+/** The expected duration of a start is the median of this many newest starts. */
 const STARTS = 20;
-/** The longest start that is counted, ms: in a longer one the container stood still. */
+/** The longest start that is counted, ms: a longer one means that the container stood still. */
 const LONGEST_START_MS = 24 * 3_600_000;
 /** The most pools that are remembered; a fleet has a few dozen. */
 const MOST_POOLS = 500;
@@ -25,7 +25,9 @@ interface Pool {
   isSaved: boolean;
 }
 
-/** Every pool: what waits for it, what happened to its jobs, how long its workers take to start. */
+/**
+ * Stores what is known of every pool: what waits for it, what happened to its jobs, how long its workers take to start.
+ */
 export class KnownPools {
   readonly #sql: Sql;
   readonly #history: PoolHistory;
@@ -48,7 +50,7 @@ export class KnownPools {
     }
   }
 
-  /** Notes the levels of all pools. @param prices US dollars an hour, by pool */
+  /** Notes the levels of all pools. @param prices US dollars an hour, by pool id */
   level(machines: Iterable<Machine>, prices: ReadonlyMap<string, number>, at: number): void {
     this.#history.level(this.#levels(machines, prices, at), at);
   }
@@ -71,14 +73,14 @@ export class KnownPools {
       .sort((a, b) => a.at - b.at);
   }
 
-  /** Returns the counts of each pool by which the scheduler decides, as the queue last reported them. */
+  /** Returns each pool's counts, as the queue last reported them; the scheduler decides by them. */
   counts(): Map<string, PoolCounts> {
     const counts = new Map<string, PoolCounts>();
     for (const { config_id, share } of this.#byId.values()) if (share) counts.set(config_id, countsOf(share));
     return counts;
   }
 
-  /** Learns how long a start took; each start counts once. */
+  /** Learns how long a start took; each start is counted once. */
   learn(configId: string, workerId: string, { start }: Heartbeat, at: number): void {
     const { created_ms, engine_healthy_ms } = start ?? {};
     if (created_ms === undefined || engine_healthy_ms === undefined) return;
@@ -92,7 +94,7 @@ export class KnownPools {
     if (starts[0] !== known[0] || known.length < STARTS) this.#pool(configId, at).starts = starts;
   }
 
-  /** Returns the facts of the pools. @param named more pools, which workers are for */
+  /** Returns the facts of the pools. @param named more pools to include: those that workers belong to */
   facts(named: Iterable<string>, now: number): Omit<PoolFacts, 'objectives'>[] {
     const told = [...this.#byId.values()].flatMap(({ config_id, share }) => (share ? config_id : []));
     return [...new Set([...told, ...named])].sort().map((config_id) => {
@@ -115,8 +117,8 @@ export class KnownPools {
   }
 
   /**
-   * Forgets pools last heard of by then and, beyond a number, those not heard of for the longest. Pools with counts of
-   * the queue go last, since the queue counts on from where it was: without its last report all that ever happened
+   * Forgets pools last heard of by `heardBy` and, beyond a number, those not heard of for the longest. Pools with
+   * counts of the queue go last: the queue's counts are cumulative, and without its last report all that ever happened
    * would count as new.
    */
   bound(heardBy: number): void {
@@ -179,7 +181,7 @@ const STATES = {
   stopped: null,
 } as const satisfies Record<WorkerState, keyof Levels | null>;
 
-/** Returns the queue's counts that are in the history from now on. */
+/** Returns the queue's counts that the history contains from now on. */
 function toldOf(share: PoolShare): Told {
   const buckets = HISTOGRAM_NAMES.map((name) => [`${name}_buckets`, share[`${name}_buckets`]]);
   return { totals: share.totals, ...Object.fromEntries(buckets) };

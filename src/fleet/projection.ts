@@ -21,25 +21,26 @@ import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
 import { type StateNow, stateOf, workerRow } from './view/worker-row.ts';
 
 /**
- * A worker that stopped is shown for this long, ms, a lost one for LOST_SHOWN_MS; `GET /api/workers` lists them longer.
+ * A worker that stopped is shown for this long, ms; a lost one for LOST_SHOWN_MS. `GET /api/workers` lists them longer.
  */
 const STOPPED_SHOWN_MS = 3_600_000;
 const LOST_SHOWN_MS = 24 * 3_600_000;
 /**
- * The most removed rows that are remembered, so that viewers learn of them; a viewer that knows less gets everything.
+ * The most removed rows that are remembered for viewers; a viewer whose version is older than all of them gets
+ * everything.
  */
 const MOST_GONE = 1000;
 
 export interface FleetSources {
-  /** Returns the machines whose workers were heard of. */
+  /** Returns the machines whose workers have been heard of. */
   machines(): Iterable<Machine>;
-  /** Returns the facts of the pools. @param named pools that workers are for */
+  /** Returns the facts of the pools. @param named pools that workers belong to */
   pools(named: Iterable<string>, now: number): PoolFacts[];
   incidents(): Incidents;
   /** Returns a worker's newest 60 minutes, and when the next minute begins, epoch ms. */
   tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
   launches(): LaunchRow[];
-  /** Returns the same problems, with who has acknowledged them. */
+  /** Returns these problems, with who has acknowledged them. */
   acknowledged(problems: Problem[], now: number): Attention[];
   /** Returns the scaling of all pools, or null if no fleet's file was applied. */
   scaling(): Scaling | null;
@@ -53,7 +54,7 @@ interface Shown<R> {
   version: number;
 }
 
-/** What a worker's row was made of, and its state then. */
+/** The inputs of a worker's row, and its state then. */
 interface MadeOf {
   machine: Machine;
   expectedStartMs: number | null;
@@ -69,8 +70,8 @@ interface Gone {
 }
 
 /**
- * The one view of the fleet, in versions: each row knows the version that changed it, so that what is new to a viewer
- * is the rows above the viewer's version.
+ * The one view of the fleet, in versions: each row knows the version that changed it last, so that a viewer is sent the
+ * rows changed after the viewer's version.
  */
 export class Projection {
   readonly epoch: string = crypto.randomUUID();
@@ -83,14 +84,14 @@ export class Projection {
   readonly #pools = new Map<string, Shown<PoolRow>>();
   readonly #launches = new Map<string, Shown<LaunchRow>>();
   #gone: Gone[] = [];
-  /** The oldest version whose viewers can still learn of all rows that went. */
+  /** The oldest version whose viewers can still learn of all rows that were removed. */
   #knowsGoneSince = 0;
   #summary!: FleetSummary;
   #steady: Steady | null = null;
   #attention: Attention[] = [];
   #scaling: ScalingSummary | null = null;
   #head = '';
-  /** The frames of this moment by the version that they follow; null: the full one. */
+  /** The frames of the current version by the viewer's version; null: the full frame. */
   readonly #frames = new Map<number | null, string>();
 
   constructor(queueId: string, sources: FleetSources) {
@@ -143,7 +144,7 @@ export class Projection {
     this.#version += 1;
   }
 
-  /** Returns what work for a pool waits for. @param now epoch ms */
+  /** Returns what the work for a pool waits for. @param now epoch ms */
   whyWaiting({ config_id, ...asking }: PoolAsking, now: number): Waiting {
     this.refresh(now);
     const row = this.#pools.get(config_id)?.row;
@@ -173,7 +174,7 @@ export class Projection {
   }
 
   /**
-   * Returns what is new to a viewer of a version, as JSON of a FleetFrame.
+   * Returns what is new to a viewer, as JSON of a FleetFrame.
    * @param known the viewer's version; null: it knows nothing of this epoch
    */
   frame(known: number | null): string {
@@ -290,7 +291,7 @@ function poolOf({ session, config_id }: Machine): string | null {
   return session?.config_id ?? config_id;
 }
 
-/** Adds since when a state has lasted, if it began while this object watched. */
+/** Adds when the state began, if it began while this object watched. */
 function withSince(state: StateNow, before: StateNow | undefined, now: number): StateNow {
   if (state.since !== null || !before) return state;
   return { ...state, since: before.state === state.state ? before.since : now };

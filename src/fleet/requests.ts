@@ -3,25 +3,25 @@ import { bounds, isNotable, type RequestRecord } from '../protocol/index.ts';
 import { REQUEST_FILTERS, type RequestPage, type RequestsWanted, type ResponseOwner } from './rpc.ts';
 
 /**
- * The most requests stored of each kind: those that went well, and those that failed or were slow, which the others do
- * not push out.
+ * The most requests stored of each kind. The kinds are requests that went well, and requests that failed or were slow;
+ * neither pushes out the other.
  */
 const MOST_OF_A_KIND = 50_000;
 /** The number of new requests after which the stored ones are bounded. */
 const BOUNDED_EVERY = 1000;
-/** The most requests that one look passes over: a filter that fits few of many must not hold up the fleet. */
+/** The most requests that one look passes over, so that a filter that few of many fit does not hold up the fleet. */
 const MOST_LOOKED_AT = 5000;
 const FORGOTTEN_AT_ONCE = 5000;
 /** The queue may report a request this many ms later than its neighbours. */
 const LATE_MS = 60_000;
 
-/** The newest requests of any kind that have ended, numbered as the queue reported them. */
+/** Stores the newest requests of any kind that have ended, numbered as the queue reported them. */
 export class Requests {
   readonly #sql: Sql;
   readonly #most: number;
   #added = 0;
 
-  /** @param most stored of each kind */
+  /** @param most the most requests stored of each kind */
   constructor(sql: Sql, most = MOST_OF_A_KIND) {
     this.#sql = sql;
     this.#most = most;
@@ -36,16 +36,16 @@ export class Requests {
 
   /**
    * Returns a page, newest first. One look is short whatever is requested, so a page may be short, or empty, before the
-   * end: it is the last one only when its `next` is null.
+   * end: a page is the last one only if its `next` is null.
    */
   list(wanted: RequestsWanted): RequestPage {
     const { viewer, filter, since, limit } = wanted;
-    // Others' requests do not exist for a tenant: a filter for them finds nothing.
+    // For a tenant, others' requests do not exist: a filter for them finds nothing.
     if (viewer !== null && filter.tenant !== null && filter.tenant !== viewer)
       return { requests: [], next: null };
     const asked = { ...wanted, filter: { ...filter, tenant: viewer ?? filter.tenant } };
     const before = wanted.before ?? Number.MAX_SAFE_INTEGER;
-    // An id is found by an index, however far back.
+    // A request is found by its id through an index, however old it is.
     const last = wanted.id === null ? lastOf(this.#sql, before, MOST_LOOKED_AT) : null;
     const found = requestsBetween(this.#sql, last?.seq ?? 0, before, asked, limit);
     const requests = found.map(({ record }) => record);
@@ -55,7 +55,8 @@ export class Requests {
   }
 
   /**
-   * Forgets requests that ended before a time, and the oldest beyond a number. @returns when the oldest ended, epoch ms
+   * Deletes requests that ended before a time, and the oldest beyond a number. @returns when the oldest left ended,
+   * epoch ms
    */
   bound(before: number): number | null {
     if (this.#added >= BOUNDED_EVERY) {
@@ -66,10 +67,7 @@ export class Requests {
   }
 }
 
-/**
- * Every statement on requests that have ended, numbered as the queue reported them. Nothing here decides. Times in
- * epoch ms.
- */
+/** The statements on requests that have ended, which are numbered as the queue reported them. Times are epoch ms. */
 
 const COLUMNS = [
   'id',
@@ -106,7 +104,7 @@ function insertRequest(sql: Sql, record: RequestRecord, isNotable: boolean): boo
   return sql.exec(INSERT, ...values, isNotable ? 1 : 0).length > 0;
 }
 
-/** Finds the last of the `most` requests before a number, beyond which a list does not look; null: there are fewer. */
+/** Finds the last of the `most` requests before a number; a list does not look beyond it. Null: there are fewer. */
 function lastOf(sql: Sql, before: number, most: number): { seq: number; ended_at: number } | null {
   const [row] = sql.exec(
     `SELECT seq, ended_at FROM requests WHERE seq < ? ORDER BY seq DESC LIMIT 1 OFFSET ?`,
@@ -116,7 +114,7 @@ function lastOf(sql: Sql, before: number, most: number): { seq: number; ended_at
   return row ? { seq: Number(row.seq), ended_at: Number(row.ended_at) } : null;
 }
 
-/** Lists the requests between two numbers, the first included, that the filter fits; newest first. */
+/** Lists the requests between two numbers, the first included, that fit the filter, newest first. */
 function requestsBetween(
   sql: Sql,
   from: number,
@@ -150,7 +148,7 @@ function requestsBetween(
     .map((row) => ({ seq: Number(row.seq), record: recordOf(row) }));
 }
 
-/** Forgets the oldest requests of a kind beyond so many. */
+/** Deletes the oldest requests of a kind beyond this many. */
 function boundRequests(sql: Sql, isNotable: boolean, most: number): void {
   sql.exec(
     `DELETE FROM requests WHERE is_notable = ?1 AND seq <=
@@ -161,7 +159,7 @@ function boundRequests(sql: Sql, isNotable: boolean, most: number): void {
 }
 
 /**
- * Forgets requests that ended before a time, at most so many of the oldest. @returns when the oldest that is left ended
+ * Deletes at most `most` of the oldest requests that ended before a time. @returns when the oldest that is left ended
  */
 function forgetRequests(sql: Sql, before: number, most: number): number | null {
   sql.exec(
@@ -182,7 +180,7 @@ function recordOf(row: Row): RequestRecord {
   return { ...rest, is_slow: row.is_slow === 1 } as unknown as RequestRecord;
 }
 
-/** Remembers which worker's engine keeps which response. */
+/** Remembers which worker's engine stores which response. */
 export class Responses {
   readonly #sql: Sql;
 
@@ -190,7 +188,7 @@ export class Responses {
     this.#sql = sql;
   }
 
-  /** Adds a response; the oldest beyond a number are forgotten. @param at epoch ms */
+  /** Adds a response, and forgets the oldest beyond a number. @param at epoch ms */
   keep(id: string, workerId: string, tenant: string | null, at: number): void {
     const replace = `INSERT OR REPLACE INTO responses (id, worker_id, tenant, at) VALUES (?, ?, ?, ?)`;
     this.#sql.exec(replace, id, workerId, tenant, at);
@@ -198,7 +196,7 @@ export class Responses {
     this.#sql.exec(oldest, bounds.KNOWN_RESPONSES);
   }
 
-  /** Returns whose worker's engine keeps a response. @param viewer null sees all */
+  /** Returns whose worker's engine stores a response. @param viewer null sees all */
   ownerOf(id: string, viewer: string | null): ResponseOwner {
     const [row] = this.#sql.exec(`SELECT worker_id, tenant FROM responses WHERE id = ?`, id);
     if (!row) return null;

@@ -14,10 +14,10 @@ export type { Machine, SessionShare } from '../scheduler/machines.ts';
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 
-/** The worker whose engine keeps a response; null: none is known; `foreign`: the response is another tenant's. */
+/** The worker whose engine stores a response; null: none is known; `foreign`: the response is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;
 
-/** The pool that a request is for. Names are as an error message lists them: at most ten, "… and 32 more". */
+/** The pool that a request is for. Names are listed as in an error message: at most ten, "… and 32 more". */
 export type PoolChoice =
   /** The request is for this pool; `start` is set if the scheduler starts workers for it. */
   | { kind: 'pool'; config_id: string; start?: PoolStart }
@@ -26,7 +26,7 @@ export type PoolChoice =
   /** No pool is known for the model; the lists are empty where none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
 
-/** Facts of work that waits for a pool which decide why it waits. */
+/** The facts about waiting work that decide what it waits for. */
 export interface PoolAsking {
   config_id: string;
   /** The model that the work needs; null: any model of the pool. */
@@ -50,7 +50,7 @@ export interface Subject {
   id: string;
 }
 
-/** Which requests a list shows. Null: any. Times in epoch ms. */
+/** Selects the requests that a list shows; a field that is null fits any. Times in epoch ms. */
 export interface RequestsWanted {
   filter: RequestFilter;
   /** The beginning of the request's id, or of its caller's name for it. */
@@ -60,7 +60,7 @@ export interface RequestsWanted {
   /** The list shows requests that ended then or later, and before `until`. */
   since: number | null;
   until: number | null;
-  /** The `next` of the page before; null: the first page. */
+  /** The `next` of the page before this one; null: the first page. */
   before: number | null;
   limit: number;
   /** The tenant whose requests are shown; null: everybody's. */
@@ -80,55 +80,55 @@ export const REQUEST_FILTERS = [
   'error_code',
 ] as const;
 export type RequestFilter = Record<(typeof REQUEST_FILTERS)[number], string | null> & {
-  /** Whether only slow requests fit, or only others. */
+  /** Whether only slow requests are listed (true), or only others (false). */
   is_slow: boolean | null;
 };
 
 export interface RequestPage {
   requests: RequestRecord[];
-  /** Where the next page begins; null: there is nothing more. Also an empty page may have one. */
+  /** The `before` of the next page; null: there is no next page. Even an empty page may have one. */
   next: number | null;
 }
 
 export const HISTORY_RANGES = ['15m', '1h', '6h', '24h', '7d', '30d'] as const;
 export type HistoryRange = (typeof HISTORY_RANGES)[number];
 
-/** The calls of a queue that a fleet object makes. */
+/** The queue's methods that a fleet object calls. */
 export interface QueueTells {
-  /** Reports all of the queue's numbers to the fleet object; resolves when that has them. */
+  /** Reports all of the queue's numbers to the fleet object; resolves once the fleet object has them. */
   tellFleet(everything: true): Promise<void>;
   /**
-   * Gives these workers, and no others, no more jobs, even while callers wait; they finish what they run, and are shown
-   * as draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
-   * Before it answers the queue has reported its numbers.
+   * Gives no more jobs to these workers, and to these alone, even while callers wait; they finish what they run, and
+   * are shown as draining. An id of a worker that is not connected takes effect when the worker connects. The cordon
+   * survives restarts of queue and workers. Before it answers, the queue has reported its numbers.
    * @returns the number of jobs that each of the workers holds, connected or not; a worker that has just lost its
-   *   connection, and may be back with jobs that nobody here knows of, is left out
+   * connection, and may return with jobs that the queue does not know of, is left out
    */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
 }
 
 export interface RefusedWorker {
-  /** A clause: "its token is not known here". */
+  /** The reason for the refusal, a clause: "its token is not known here". */
   why: string;
-  /** The advice that would mend the cause. */
+  /** Advice that tells how to remove the cause. */
   advice: string;
 }
 
-/** The fleet object's answer to a report. `wants: 'full'`: it has just started, and has lost the queue's numbers. */
+/** The fleet object's answer to a report. `wants: 'full'`: it has just started, and lacks the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
   /** Every pool that the scheduler starts workers for. */
   starts: PoolStart[];
 }
 
-/** A pool that the scheduler starts workers for: what callers may expect of it while it has none. */
+/** A pool that the scheduler starts workers for, and what callers may expect of it while it has no worker. */
 export interface PoolStart {
   config_id: string;
   /** The names by which callers may request the pool beside its id: the models that its workers serve, or will. */
   names: string[];
-  /** Whether callers are served; `stopped`: no worker is started for callers now. */
+  /** Whether callers are served; `stopped`: no worker is started for callers at present. */
   state: 'ready' | 'starting' | 'scaled_to_zero' | 'stopped';
-  /** How far the worker that is nearest to being ready is, from 0 to 1; null: it does not report that. */
+  /** The progress of the worker that is nearest to being ready, from 0 to 1; null: the worker does not report it. */
   progress: number | null;
   /** What callers wait for: "starting a worker: loading 62 %, usually 3 min". If `stopped`, the reason, a clause. */
   text: string;
@@ -137,22 +137,22 @@ export interface PoolStart {
   /** If `stopped`, the seconds after which asking again may help. */
   retry_after_seconds: number;
   /**
-   * Ids of connected workers that were started before the pool's settings were changed: they serve on, but what they
-   * serve says nothing of those that are started now.
+   * Ids of connected workers that were started before the pool's settings were changed: they keep serving, but their
+   * models say nothing about workers that are started now.
    */
   outdated: string[];
 }
 
 /**
  * The queue's numbers as the fleet object shows them: at most one share a second, and only when something changed.
- * Counts are cumulative, so that a share that is lost or comes twice does no harm.
+ * Counts are cumulative, so that a share that is lost or arrives twice does no harm.
  */
 export interface QueueShare {
   /** When the queue made the share, epoch ms of its clock. */
   at: number;
   /**
-   * Whether the share has everything, after a start of either object; if not, it has what changed since the last share
-   * that was taken.
+   * Whether the share has everything, as after a start of either object; if not, it has what changed since the last
+   * share that was taken.
    */
   full: boolean;
   /** The connected workers that changed. */
@@ -175,15 +175,15 @@ export interface PoolShare {
   oldest_caller_since: number | null;
   running: number;
   /**
-   * The part of `totals.submitted` that gives way to all others: jobs with a priority below zero, such as lines of
+   * The part of `totals.submitted` that yields to all other jobs: jobs with a priority below zero, such as lines of
    * batches.
    */
   submitted_in_background: number;
   /** The totals since the queue was made. */
   totals: PoolTotals;
   /**
-   * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last of all that were measured.
-   * Empty: nothing was measured yet.
+   * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last the count of all. Empty:
+   * nothing was measured yet.
    */
   wait_buckets: number[];
   first_token_buckets: number[];
@@ -218,7 +218,9 @@ export type TelemetryKind = 'logs' | 'metrics';
 export type TelemetryItem = LogLine | MetricSample;
 export type TelemetryBatch = { kind: 'logs'; items: LogLine[] } | { kind: 'metrics'; items: MetricSample[] };
 
-/** Items are numbered in the order in which they came; a query with neither `after` nor `before` returns the newest. */
+/**
+ * Selects items by number; they are numbered as they came. With neither `after` nor `before`, the newest are returned.
+ */
 export interface TelemetryQuery {
   /** The first items with a greater number are returned. */
   after?: number;

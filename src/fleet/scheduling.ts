@@ -11,7 +11,7 @@ import type { QueueShare } from './rpc.ts';
 const SOON_MS = 1000;
 /** Another object has to answer within this many ms. */
 const ANSWER_WITHIN_MS = 5000;
-/** One reconciliation asks the batches object at most this many times, while the queue reports in between. */
+/** One reconciliation asks the batches object at most this many times if the queue reports in between. */
 const MOST_ASKED = 3;
 /** The next reconciliation comes within this time even if the current one fails, ms. */
 const AGAIN_MS = 10_000;
@@ -33,12 +33,15 @@ export interface SchedulingPorts {
   log(level: 'warn' | 'error', message: string, error: unknown): void;
 }
 
-/** The scheduler in the fleet's object: asks the other objects, reconciles when due, and signs the tokens in orders. */
+/**
+ * Runs the scheduler in the fleet's object: asks the other objects, reconciles when due, and signs the tokens in
+ * orders.
+ */
 export class Scheduling {
   readonly #ports: SchedulingPorts;
   #reconciling: Promise<void> | null = null;
   readonly #inQueue = new LinesInQueue();
-  /** The number of the queue's reports. */
+  /** The number of the queue's reports so far. */
   #reports = 0;
   #isFailing = false;
 
@@ -56,7 +59,7 @@ export class Scheduling {
     else if (alarm.get() !== next) alarm.set(next);
   }
 
-  /** Reconciles at once, since something has changed. */
+  /** Reconciles at once; called when something has changed. */
   wake(): void {
     const { alarm, now } = this.#ports;
     const scheduler = this.#scheduler;
@@ -64,8 +67,8 @@ export class Scheduling {
   }
 
   /**
-   * Takes note that the queue has reported its numbers. Where callers wait for a pool without a worker, reconciles
-   * within a second.
+   * Notes that the queue has reported its numbers. Where callers wait for a pool without a worker, reconciles within a
+   * second.
    */
   heard({ pools }: QueueShare): void {
     this.#reports += 1;
@@ -124,7 +127,7 @@ export class Scheduling {
   async #reconcile(): Promise<void> {
     const { alarm, now, commit, cordon, log } = this.#ports;
     const scheduler = this.#scheduler;
-    // The alarm is set first, so that a failure here or the end of this process does not end the loop.
+    // The alarm is set first, so that neither a failure below nor the end of this process ends the loop.
     alarm.set(now() + AGAIN_MS);
     try {
       const cordoned = await this.#answered('queue', () => cordon(scheduler.cordon()));
@@ -157,9 +160,9 @@ export class Scheduling {
   }
 
   /**
-   * Asks the batches object what it has left. Lines in the queue's report that are not known to be lines of batches
-   * count as jobs for which a machine is launched at once: so no answer is kept from one reconciliation to the next,
-   * and where the queue reports before the answer comes, the batches object is asked again.
+   * Asks the batches object how many lines each pool has left. Lines in the queue's report that are not known to be
+   * lines of batches count as jobs for which a machine is launched at once. So no answer is reused in a later
+   * reconciliation, and if the queue reports before the answer arrives, the batches object is asked again.
    */
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
     const { now, backlog, fleet } = this.#ports;
@@ -187,15 +190,15 @@ export class Scheduling {
 const REPORTED_WITHIN_MS = 15_000;
 
 /**
- * Remembers how many lines of batches the queue had of late, by pool. The batches object learns that a line has ended
- * before the fleet object learns how much still waits: by the newest count alone, lines that have ended since the
- * queue's report would count as jobs that wait for a worker.
+ * Remembers how many lines of batches the queue had in recent reports, by pool. The batches object learns that a line
+ * has ended before the fleet object learns how much still waits: by the newest count alone, lines that have ended since
+ * the queue's report would count as jobs that wait for a worker.
  */
 class LinesInQueue {
   #told: { at: number; lines: ReadonlyMap<string, number> }[] = [];
 
   /**
-   * Notes the newest counts. @param now epoch ms @returns `told` with the highest count of lines in the queue of late,
+   * Notes the newest counts. @param now epoch ms @returns `told` with the highest recent count of lines in the queue,
    * for each pool
    */
   most(told: ReadonlyMap<string, BacklogFacts>, now: number): ReadonlyMap<string, BacklogFacts> {

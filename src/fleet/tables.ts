@@ -14,8 +14,8 @@ export const FLEET_TABLES: readonly string[] = [
      heard_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
   `CREATE INDEX workers_heard ON workers (heard_at)`,
-  // worker_id: the worker that served the model last. card: the engine's entry for it, JSON. position: its place among
-  // the models of the worker.
+  // worker_id: the worker that served the model last. card: the engine's entry for the model, JSON. position: the
+  // model's place among the models of the worker.
   `CREATE TABLE models (
      model TEXT NOT NULL,
      config_id TEXT NOT NULL,

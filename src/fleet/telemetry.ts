@@ -1,15 +1,15 @@
 import type { Sql } from '../durable/ports.ts';
 import type { TelemetryItem, TelemetryKind, TelemetryPage, TelemetryQuery } from './rpc.ts';
 
-/** The most items of one worker, by kind: lines of a crash and of the hours before it, six hours of samples. */
+/** The most items of one worker, by kind: log lines of a crash and of the hours before it, six hours of samples. */
 const MOST_ITEMS: Record<TelemetryKind, number> = { logs: 2000, metrics: 720 };
-/** The size of one worker's items of a kind, and of all workers' items of a queue, UTF-16 units of JSON. */
+/** The largest size of one worker's items of a kind, and of all workers' items of a queue, UTF-16 units of JSON. */
 const MOST_SIZE = 512 * 1024;
 const MOST_SIZE_IN_ALL = 64 * 1024 * 1024;
-/** The size up to which a row takes more items: few rows a worker, and little to write again. */
+/** A row takes more items up to this size, which means few rows a worker and little to write again. */
 const ROW_SIZE = 32 * 1024;
 const ROW_ITEMS = 200;
-/** The size of unsaved items beyond which they are stored at once, UTF-16 units. */
+/** Unsaved items beyond this size are stored at once, UTF-16 units. */
 const MOST_UNSAVED_SIZE = 4 * 1024 * 1024;
 
 interface Unsaved extends Source {
@@ -27,8 +27,8 @@ export interface TelemetryPorts {
 }
 
 /**
- * The newest log lines and samples of each worker. They are numbered as they come, gathered for a second and stored
- * together. Their number, size and age are bounded, by worker and in all.
+ * Stores the newest log lines and samples of each worker. They are numbered as they come, gathered for a second and
+ * stored together. Their number, size and age are bounded, for each worker and in all.
  */
 export class Telemetry {
   readonly #ports: TelemetryPorts;
@@ -55,7 +55,7 @@ export class Telemetry {
     this.#dropOldest(unsaved);
   }
 
-  /** Stores what came since the last save: one row for each worker and kind, more where much came. */
+  /** Stores what came since the last save: one row for each worker and kind, or more where much came. */
   save(): void {
     const { sql, now } = this.#ports;
     for (const unsaved of this.#unsaved.values()) {
@@ -86,8 +86,8 @@ export class Telemetry {
   }
 
   /**
-   * Forgets what was written by then, and what is too much in all.
-   * @returns when the longest unwritten was written, epoch ms; null: there is nothing
+   * Deletes what was last written by `writtenBy`, and what is too much in all.
+   * @returns when the row that was not written for the longest was written, epoch ms; null: there is none
    */
   bound(writtenBy: number): number | null {
     forgetItems(this.#ports.sql, writtenBy, MOST_SIZE_IN_ALL);
@@ -129,7 +129,7 @@ function numbered(first: number, items: readonly TelemetryItem[]): TelemetryPage
   return items.map((item, index) => ({ number: first + index, ...item }));
 }
 
-/** Makes the rows to write: the newest stored one filled up where the items follow on it, then new ones. */
+/** Builds the rows to write: the newest stored row, filled up if the items follow on it, then new rows. */
 function rowsOf(unsaved: Unsaved, newest: ReturnType<typeof newestItems>) {
   const isOpen = newest !== null && newest.first + newest.count === unsaved.first && hasRoom(newest);
   let row = isOpen ? { ...newest, items: newest.items.slice(1, -1) } : emptyRow(unsaved.first);
@@ -194,7 +194,7 @@ function newestItems(sql: Sql, of: Source): StoredItems | null {
   return (row as unknown as StoredItems | undefined) ?? null;
 }
 
-/** Stores a row, and replaces one that has the same first number. */
+/** Stores a row, or replaces the one with the same first number. */
 function saveItems(sql: Sql, of: Source, { first, count, size, items }: StoredItems, at: number): void {
   sql.exec(
     `INSERT INTO telemetry (worker_id, kind, first, count, size, at, items) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -210,7 +210,7 @@ function saveItems(sql: Sql, of: Source, { first, count, size, items }: StoredIt
   );
 }
 
-/** Forgets rows of one worker that are wholly beyond so many items, or so many units, counted from the newest. */
+/** Deletes rows of one worker that lie wholly beyond this many items, or units, counted from the newest. */
 function forgetItemsOf(sql: Sql, of: Source, mostItems: number, mostSize: number): void {
   sql.exec(
     `DELETE FROM telemetry WHERE worker_id = ?1 AND kind = ?2 AND first IN (
@@ -225,10 +225,10 @@ function forgetItemsOf(sql: Sql, of: Source, mostItems: number, mostSize: number
   );
 }
 
-/** What a row costs beside its items: names and numbers, indexes included. */
+/** The size of a row beside its items, UTF-16 units: names and numbers, indexes included. */
 const ROW_COSTS = 1000;
 
-/** Forgets rows that were last written by then, and the oldest rows of all workers together beyond so many units. */
+/** Deletes rows last written by `writtenBy`, and the oldest rows of all workers together beyond `mostSize`. */
 function forgetItems(sql: Sql, writtenBy: number, mostSize: number): void {
   sql.exec(`DELETE FROM telemetry WHERE at <= ?`, writtenBy);
   const size = Number(sql.exec(`SELECT total(size + ${ROW_COSTS}) AS size FROM telemetry`)[0]?.size);

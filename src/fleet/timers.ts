@@ -12,7 +12,7 @@ export class Alarms {
     this.#alarm = alarm;
   }
 
-  /** Makes the alarm of one part. An alarm from before the object started may have been for any part. */
+  /** Makes the alarm of one part. An alarm set before the object started may have been for any part. */
   part(): Alarm & { isDue(now: number): boolean } {
     const part = new Part(this.#alarm.get(), () => this.#setEarliest());
     this.#parts.push(part);
@@ -42,7 +42,7 @@ class Part implements Alarm {
   }
 
   set(atMs: number): void {
-    // Storage has whole ms: an alarm that rang early would be due for no part, and not be set again.
+    // Stored alarms have whole ms: an alarm that rang early would be due for no part, and would not be set again.
     this.#at = Math.ceil(atMs);
     this.#changed();
   }
@@ -65,7 +65,7 @@ export interface SaveTimerPorts {
   after(ms: number, run: () => void): () => void;
 }
 
-/** Saves once for all requests, at the earliest time that one of them asked for. */
+/** Saves once for all requests, at the earliest time that one of them named. */
 export class SaveTimer {
   readonly #ports: SaveTimerPorts;
   #armed: { disarm: () => void; at: number } | null = null;

@@ -8,7 +8,7 @@ const USES_KEPT_MS = 366 * 24 * 3_600_000;
 
 /** The tokens that were made with `POST /api/tokens`. */
 export interface TokenList {
-  /** The version of the list, another number after every change. */
+  /** The version of the list, a new number after every change. */
   version: number;
   /** The tokens; null: they are still those of the version that the gateway knows. */
   entries: TokenEntry[] | null;
@@ -23,15 +23,15 @@ export interface TokenUse {
 
 export type TokenChange =
   | { kind: 'add'; entry: TokenEntry }
-  /** Keeps the entry with another token: the old one is refused from now on. */
+  /** Keeps the entry and replaces its token: the old token is refused from now on. */
   | { kind: 'rotate'; name: string; sha256: string }
   | { kind: 'set'; name: string; changes: TokenChanges }
   | { kind: 'revoke'; name: string };
 
-/** Why nothing was changed; a code of the API. */
+/** The reason why nothing was changed; a code of the API. */
 export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found';
 
-/** Tokens that are made, renewed and revoked while everything runs, and when any token was used last. */
+/** Stores the tokens that are made, rotated and revoked at run time, and when any token was used last. */
 export class Tokens {
   readonly #sql: Sql;
   #version: number;
@@ -39,7 +39,7 @@ export class Tokens {
 
   constructor(sql: Sql, now: () => number) {
     this.#sql = sql;
-    // The version begins at the time, so that no gateway holds an older list under a number of this start.
+    // The first version is the time of the start, so that no gateway holds an older list under a version of this start.
     this.#version = now();
   }
 
@@ -65,7 +65,7 @@ export class Tokens {
     return before;
   }
 
-  /** Notes when tokens were used, those of files too. Uses older than a year are forgotten. */
+  /** Notes when tokens were used, also tokens of files. Uses older than a year are forgotten. */
   uses(told: readonly TokenUse[], now: number): Record<string, number> {
     for (const { sha256, at } of told) {
       this.#sql.exec(
@@ -103,11 +103,11 @@ export class Tokens {
   }
 }
 
-/** A browser that showed a token and has a cookie for it. The row holds neither of them. */
+/** A browser that showed a token and has a cookie for it. The row holds neither token nor cookie. */
 export interface SignInRow {
   /** The SHA-256 of what the cookie holds, lower-case hex. */
   id_sha256: string;
-  /** The SHA-256 of the token, lower-case hex: once the token is no longer configured, its sessions end. */
+  /** The SHA-256 of the token, lower-case hex: once the token is no longer configured, its sign-ins end. */
   token_sha256: string;
   /** When the sign-in expires, epoch ms. */
   expires_at: number;
@@ -122,8 +122,8 @@ export class SignIns {
   }
 
   /**
-   * Adds a sign-in. Beyond a number with one token, those that expire first are forgotten, as are all that have
-   * expired.
+   * Adds a sign-in. Those that have expired are forgotten, and, beyond a number with one token, those that expire
+   * first.
    */
   add({ id_sha256, token_sha256, expires_at }: SignInRow, now: number): void {
     this.#sql.exec(
@@ -143,7 +143,7 @@ export class SignIns {
     );
   }
 
-  /** Finds a sign-in; null: there is none, or it has ended. */
+  /** Finds a sign-in; null: there is none, or it has expired. */
   find(id_sha256: string, now: number): SignInRow | null {
     const [row] = this.#sql.exec(
       `SELECT token_sha256, expires_at FROM sign_ins WHERE id_sha256 = ? AND expires_at > ?`,

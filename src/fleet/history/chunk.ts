@@ -241,8 +241,8 @@ function quantile(buckets: Buckets, bounds: readonly number[], rank: number): nu
 }
 
 /**
- * Returns what came to a histogram since its last report. A histogram that has become smaller began anew.
- * @param cumulative counts up to each bound, and last of all; empty: nothing was measured
+ * Returns what a histogram gained since its last report. A histogram that has become smaller began anew.
+ * @param cumulative counts up to each bound, and last the count of all; empty: nothing was measured
  */
 export function newInBuckets(cumulative: readonly number[], before: readonly number[]): Buckets {
   const base = (cumulative.at(-1) ?? 0) < (before.at(-1) ?? 0) ? [] : before;

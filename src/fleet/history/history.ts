@@ -19,7 +19,7 @@ export const KEPT_MS = DAY_MS;
 const HOURS_KEPT_MS = 31 * DAY_MS;
 /** The most chunks, and hours, that are rolled up at a time: nothing else happens meanwhile. */
 const ROLLED_UP_AT_ONCE = 100;
-/** The most chunks stored, twice what a day of 1,000 workers has: names without end push out the oldest. */
+/** The most chunks stored, twice what a day of 1,000 workers has: endless new names push out the oldest. */
 const MOST_CHUNKS = 300_000;
 
 interface OpenChunk {
@@ -65,7 +65,7 @@ export class History {
     return [...stored.filter(({ start }) => !newer.has(start)), ...unsaved];
   }
 
-  /** Returns the days by hour that hold anything since a time, oldest first: what `since` no longer has. */
+  /** Returns the days by hour that hold anything since a time, oldest first: those that `since` no longer returns. */
   days(subject: Subject, from: number): Chunk[] {
     return daysBetween(this.#sql, subject, from - (from % DAY_MS), this.#now());
   }
@@ -97,7 +97,7 @@ export class History {
     const open = this.#open.get(keyOf(subject));
     if (open?.chunk.start === start) return open;
     this.close(subject);
-    // After a restart the beginning of the chunk is stored.
+    // After a restart the beginning of the chunk is stored already.
     const [stored] = chunksBetween(this.#sql, subject, start, start);
     const opened = { subject, chunk: stored ?? newChunk(start), isSaved: true };
     this.#open.set(keyOf(subject), opened);
@@ -127,7 +127,7 @@ export class History {
     const kept = now - KEPT_MS - CHUNK_MS;
     const before = kept - (kept % HOUR_MS);
     for (let hours = 0; hours < ROLLED_UP_AT_ONCE; hours++) {
-      // The whole hour of the oldest chunk is taken: it has no chunk that is older.
+      // The whole hour of the oldest chunk is taken: no chunk of that hour is older.
       const [found] = oldest(this.#sql, MINUTE_MS, before, 1);
       if (!found) return;
       const [subject, { start }] = found;
@@ -146,10 +146,7 @@ export function keyOf({ kind, id }: Subject): string {
   return `${kind} ${id}`;
 }
 
-/**
- * Every statement on history: a row for ten minutes of a subject, or a day of it by hour. Nothing here decides. Times
- * in epoch ms.
- */
+/** The statements on history. A row holds ten minutes of a subject, or a day of it by hour. Times are epoch ms. */
 
 function saveChunk(sql: Sql, { kind, id }: Subject, { start, step_ms, columns }: Chunk): void {
   sql.exec(
@@ -213,7 +210,7 @@ function chunkBefore(sql: Sql, { kind, id }: Subject, before: number): Chunk | n
   return null;
 }
 
-/** Reads the oldest chunks of a step length that start before a time. @param most how many at most */
+/** Reads the oldest chunks of a step length that start before a time, at most `most` of them. */
 function oldest(sql: Sql, step_ms: number, before: number, most: number): [Subject, Chunk][] {
   return sql
     .exec(
@@ -229,13 +226,13 @@ function forgetChunks(sql: Sql, step_ms: number, before: number): void {
   sql.exec(`DELETE FROM history WHERE step_ms = ? AND start < ?`, step_ms, before);
 }
 
-/** Forgets the chunks of workers that start before a time. */
+/** Deletes the chunks of workers that start before a time. */
 function forgetWorkers(sql: Sql, before: number): void {
   for (const step of [DETAIL_MS, MINUTE_MS])
     sql.exec(`DELETE FROM history WHERE step_ms = ? AND start < ? AND kind = 'worker'`, step, before);
 }
 
-/** Forgets the oldest chunks beyond so many. */
+/** Deletes the oldest chunks beyond this many. */
 function boundChunks(sql: Sql, most: number): void {
   const count = Number(sql.exec(`SELECT count(*) AS count FROM history`)[0]?.count);
   if (count <= most) return;

@@ -53,7 +53,7 @@ export const NOTHING: Levels = {
   price_per_hour: 0,
 };
 
-/** The outcomes of the jobs of a span of time. */
+/** How the jobs of a span of time ended, to compare with the objectives. */
 export interface Met {
   succeeded: number;
   /** The number of jobs that failed, expired, or found no worker or slot. */
@@ -111,7 +111,7 @@ export class PoolHistory {
     add(sums, at, vectorOf(counts, buckets));
   }
 
-  /** Adds requests of a pool that an engine put back to wait. */
+  /** Counts requests of a pool that an engine preempted. */
   preempted(configId: string, preemptions: number, at: number): void {
     for (const subject of [poolSubject(configId), FLEET])
       addCounts(this.#history.write(subject, at), at, { preemptions });
@@ -151,7 +151,7 @@ export class PoolHistory {
     this.#history.close(poolSubject(configId));
   }
 
-  /** Returns the sums of a pool; after a restart they are made of the stored history. */
+  /** Returns the sums of a pool; after a restart they are computed from the stored history. */
   #sumsOf(configId: string, now: number): Sums {
     const known = this.#sums.get(configId);
     if (known) return known;

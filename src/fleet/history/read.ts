@@ -56,8 +56,8 @@ export function readHistory(
 }
 
 /**
- * Returns the step in which a time is still stored: an hour in full detail, a day by minute. A step less than that is
- * rolled up already at its beginning.
+ * Returns the step in which a time is still stored: an hour in full detail, a day by minute. A time within one step of
+ * that limit counts as rolled up already.
  */
 function stepKeptAt(from: number, now: number): number {
   if (from < now - DAY_MS - HOUR_MS) return HOUR_MS;

@@ -16,12 +16,12 @@ import {
 import type { History } from './history.ts';
 
 const HOUR_MINUTES = 60;
-/**
- * The measurements of a heartbeat hold since the heartbeat before, if that is no longer ago than this many intervals.
- */
+/** A heartbeat's measurements hold since the heartbeat before, if that came no longer ago than this many intervals. */
 const HOLDS_INTERVALS = 1.5;
 
-/** The sums and counts of values in the newest minutes of one worker, which its sparkline shows, by the minute's number. */
+/**
+ * The sums and counts of values in the newest minutes of one worker, by the minute's number; its sparkline shows them.
+ */
 type Minutes = Map<number, [sum: number, count: number]>;
 
 /** Records what workers measured, by their heartbeats. */

@@ -13,10 +13,10 @@ import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-row.ts';
 
-/** A start is slow when it takes this many times the usual, and at least SLOW_START_MS longer. */
+/** A start is slow when it takes this many times the usual duration, and at least SLOW_START_MS longer. */
 const SLOW_START = 1.5;
 const SLOW_START_MS = 60_000;
-/** A start is slow after this many ms where no start of the pool has been seen yet. */
+/** A start is slow after this many ms if no start of the pool has been seen yet. */
 const SLOW_FIRST_START_MS = 20 * 60_000;
 /** An event is shown for this long after it is over, ms. */
 const TOLD_FOR_MS = 10 * 60_000;
@@ -32,8 +32,8 @@ export interface Shown extends ScalingShown {
 }
 
 /**
- * Lists the problems that need an operator, the worst first, those of the same kind by name: an order that time alone
- * does not change.
+ * Lists the problems that need an operator, the worst first, those of one kind by name. The passing of time alone does
+ * not change this order.
  */
 export function attentionIn(shown: Shown, now: number): Problem[] {
   const items = [
@@ -61,7 +61,7 @@ function waitItems(pool: PoolRow, shown: Shown, now: number): Finding[] {
     return [
       {
         code: 'no_ready_worker',
-        // Workers that are being started come by themselves.
+        // Workers that are starting will be ready without an operator.
         severity: (pool.scaling?.starting ?? 0) > 0 ? 'warning' : 'error',
         ...about,
         text,
@@ -96,7 +96,7 @@ function howItIsStarted(pool: PoolRow, scaling: PoolScaling, { launches }: Shown
   return scaling.decision?.text ?? 'The scheduler has not decided yet.';
 }
 
-/** Says how many more workers would keep up, by what one worker ended lately. */
+/** Says how many more workers would keep up, by what one worker finished lately. */
 function howToServeMore({ now, ready_workers, config_id }: PoolRow): string {
   const ended = now.succeeded + now.failed + now.cancelled + now.expired;
   const more = ended === 0 ? 1 : Math.ceil((now.submitted * ready_workers) / ended) - ready_workers;
@@ -117,7 +117,7 @@ function objectiveItems(pool: PoolRow, now: number): Finding[] {
       name === 'success'
         ? 'Look at the newest that failed: their errors say why.'
         : 'Look at its charts: what grew is the wait for a slot or the time in the engine.',
-    // The time changes each minute: the list stays the same while only time goes by.
+    // The time is rounded to a minute, so that the list stays the same while nothing but time changes.
     since: now - (now % 60_000) - 3_600_000,
   }));
 }
@@ -205,7 +205,7 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Fin
     const known = models === '' ? 'no model is known yet' : `there are ${models}`;
     items.push({
       code: 'unknown_model',
-      // One caller made a mistake: no operator needs to be called for it.
+      // One caller made a mistake, which needs no operator.
       severity: 'info',
       ...nobody,
       about: model,

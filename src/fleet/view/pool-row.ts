@@ -54,7 +54,7 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
 }
 
 /**
- * Returns whether callers on a connection wait longer for their first token than the objective allows, or any job for
+ * Returns whether callers on a connection wait longer for their first token than the objective allows, or any job waits
  * long.
  */
 export function waitsLong({ oldest_wait_ms, oldest_caller_wait_ms, objectives }: PoolRow): boolean {
@@ -62,7 +62,7 @@ export function waitsLong({ oldest_wait_ms, oldest_caller_wait_ms, objectives }:
   return (oldest_wait_ms ?? 0) > LONG_WAIT_MS;
 }
 
-/** Returns whether only lines of batches wait, for which no worker is to be launched yet: nothing is wrong. */
+/** Returns whether nothing waits but lines of batches for which no worker is to be launched yet: nothing is wrong. */
 export function isPutOff({ why_waiting }: PoolRow): boolean {
   return why_waiting?.code === 'batch_start';
 }
@@ -93,15 +93,15 @@ type Standing = PoolRow['objectives'];
 type Missed = Standing['success']['short'];
 
 /**
- * Burn rates as alerts on error budgets have them (Google's SRE workbook, chapter 5): at 14.4 the budget of a month is
- * gone in two days, at 6 in five. The long window says that it matters, the short one that it continues.
+ * Burn rates as alerts on error budgets use them (Google's SRE workbook, chapter 5): at 14.4 the budget of a month is
+ * gone in two days, at 6 in five. The long window shows that the problem matters, the short one that it continues.
  */
 const FAST = 14.4;
 const SLOW = 6;
-/** The least number that missed an objective; fewer say nothing. */
+/** The least number of misses that counts as missing an objective; fewer prove nothing. */
 const LEAST_MISSED = 5;
 
-/** Returns how far a pool meets its objectives. */
+/** Returns how well a pool meets its objectives. */
 function standingOf({ short, long }: { short: Met; long: Met }, objectives: Objectives): Standing {
   const { first_token, success } = objectives;
   const ofSuccess = (met: Met) => missedOf(met.failed, met.failed + met.succeeded, success);
@@ -116,8 +116,8 @@ function standingOf({ short, long }: { short: Met; long: Met }, objectives: Obje
 }
 
 /**
- * Returns whether an objective is being missed: `now`, in the newest minutes alone; `fast` and `slow`, over the hour as
- * well.
+ * Returns whether an objective is being missed: `now`, in the newest minutes alone; `fast` and `slow`, over the hour
+ * too.
  */
 function missing({ short, long }: { short: Missed; long: Missed }): 'fast' | 'now' | 'slow' | null {
   const burns = ({ missed, burn }: Missed, rate: number) => missed >= LEAST_MISSED && (burn ?? 0) >= rate;
@@ -135,7 +135,7 @@ function missedOf(missed: number, of: number, share: number): Missed {
   return { missed: Math.round(missed), of, burn };
 }
 
-/** Estimates how many of a histogram were at most so long, s; evenly within a bucket. */
+/** Estimates how many values of a histogram were at most `seconds`, evenly within a bucket. */
 function within(buckets: Buckets, seconds: number): number {
   let lower = 0;
   let count = 0;
@@ -160,7 +160,7 @@ export function missedNow({ objectives }: PoolRow): string | null {
   return null;
 }
 
-/** Lists every objective that a pool misses, the one that matters most first. */
+/** Lists every objective that a pool misses, the most important first. */
 export function missedIn({ objectives }: PoolRow): { name: Name; isFast: boolean; text: string }[] {
   return NAMES.flatMap((name) => {
     const is = missing(objectives[name]);

@@ -3,11 +3,11 @@ import type { PoolSpec } from '../../scheduler/spec.ts';
 import type { PoolStart, SessionShare } from '../rpc.ts';
 import { percent, span } from './words.ts';
 
-/** If `stopped`, a caller shall ask again after this many s where nothing says when that ends. */
+/** If `stopped`, a caller is told to ask again after this many s where nothing says when that ends. */
 const ASK_AGAIN_SECONDS = 60;
 const LONGEST_SECONDS = 3600;
 
-/** What the scheduler reports of itself, and of its pools by their ids. */
+/** The scheduler's report of itself, and of its pools by their ids. */
 export interface Scaling {
   summary: ScalingSummary;
   pools: ReadonlyMap<string, PoolScaling>;
@@ -20,7 +20,7 @@ export interface StartFacts {
   known: readonly { id: string; config_id: string }[];
   /** The scaling of all pools; null: nothing was decided yet. */
   scaling: Scaling | null;
-  /** Ids of workers that were started before their pool was changed. */
+  /** Ids of workers that were started before their pool's settings were changed. */
   outdated: ReadonlySet<string>;
 }
 
@@ -71,7 +71,7 @@ function noRoom({ max }: PoolSpec, outdated: readonly string[]): string | null {
   return 'its settings were changed, and max leaves no room for a worker with the new ones beside the one that serves';
 }
 
-/** Says what keeps the scheduler from starting workers of a pool, a clause; null: nothing of the pool's own. */
+/** Says what keeps the scheduler from starting workers of a pool, a clause; null: nothing about the pool itself. */
 export function heldBack(scaling: PoolScaling | null | undefined): string | null {
   if (scaling?.control === 'paused') return 'an operator has paused it';
   if (scaling?.control === 'drained') return 'an operator has drained it';
@@ -84,7 +84,7 @@ function secondsUntil(at: number | null, now: number): number {
 }
 
 /**
- * The states of a launch on its way, the nearest to ready first; `ready` is last: what is connected is known better.
+ * The states of a launch that is not ready yet, the nearest to ready first. `ready` is last: a connection tells more.
  */
 const ON_THE_WAY: LaunchRow['state'][] = ['registered', 'accepted', 'requested', 'intended', 'ready'];
 
@@ -100,7 +100,9 @@ function rankOf({ state, loading }: LaunchRow): number {
   return ON_THE_WAY.indexOf(state) - (loading?.progress ?? 0) / 2;
 }
 
-/** Says how far a start is: "loading 62 %, usually 3 min". Callers read it too: it says nothing of the provider. */
+/**
+ * Says how far a start has come: "loading 62 %, usually 3 min". Callers read it too, so it does not name the provider.
+ */
 export function startOf(launch: LaunchRow): string {
   const { ready_expected_at, intended_at } = launch;
   const usually = ready_expected_at === null ? '' : `, usually ${span(ready_expected_at - intended_at)}`;

@@ -10,24 +10,24 @@ import { startOf } from './pool-start.ts';
 import { stuckAdvice } from './why-waiting.ts';
 import { span } from './words.ts';
 
-/** A problem that needs attention, before it is known who has acknowledged it. */
+/** A problem that needs attention, without who has acknowledged it. */
 export type Problem = Omit<Attention, 'acknowledged'>;
 
-/** A problem without its id. `about`: its subject, where that is neither its worker nor its pool. */
+/** A problem without its id. `about`: its subject, if that is neither its worker nor its pool. */
 export type Finding = Omit<Problem, 'id'> & { about?: string };
 
 /** Gives a problem its id, which stays the same however long the problem lasts. */
 export function withId({ about, ...finding }: Finding): Problem {
   const { code, worker_id, config_id } = finding;
-  // Text and advice contain errors and reasons from elsewhere, some of which end with a full stop.
+  // Text and advice may quote errors and reasons that end with a full stop.
   const [text, advice] = [withFullStop(finding.text), withFullStop(finding.advice)];
   return { id: `${code}/${about ?? worker_id ?? config_id ?? ''}`, ...finding, text, advice };
 }
 
-/** A launcher reports every few seconds; one that has been quiet for this long is silent, ms. */
+/** A launcher reports every few seconds; one that has not reported for this long, ms, is silent. */
 const LAUNCHER_SILENT_MS = 60_000;
 /**
- * A provider is listed a few times a minute; one without a list for this long is silent, ms: one failed list is no
+ * A provider is listed a few times a minute; one without a list for this long, ms, is silent: one failed list is no
  * problem yet.
  */
 const PROVIDER_SILENT_MS = 60_000;
@@ -39,8 +39,8 @@ export interface ScalingShown {
 }
 
 /**
- * Finds problems of the scheduler that need an operator. @param isSlow whether a start is slow that takes so long, ms,
- * and usually so long
+ * Finds problems of the scheduler that need an operator. @param isSlow returns whether a start that takes so long, ms,
+ * is slow where the usual duration is so long, ms
  */
 export function scalingItems(
   { pools, launches, scaling }: ScalingShown,
@@ -96,7 +96,7 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   ];
 }
 
-/** Finds a pool whose only worker keeps the settings from before a change. */
+/** Finds pools whose only worker keeps the settings from before a change. */
 function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   if (!scaling?.exchange_stuck) return [];
   const advice = stuckAdvice(config_id);
@@ -141,7 +141,9 @@ function providerItems({ providers, applied_at }: ScalingSummary, now: number): 
   });
 }
 
-/** Finds slow starts of machines whose workers send no heartbeats; the others' workers report them. */
+/**
+ * Finds slow starts of machines whose workers send no heartbeats; other workers report their slow starts themselves.
+ */
 function slowItems(
   launch: LaunchRow,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,

@@ -14,10 +14,10 @@ import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-row.ts';
 
-/** The scheduler, which decides every five seconds, has decided on work that has waited for this long, ms. */
+/** The scheduler decides every five seconds, and so has decided on work that has waited for this long, ms. */
 const DECIDED_WITHIN_MS = 15_000;
 
-/** Sums up the whole fleet in one line, as it is found at this moment. */
+/** Sums up the state of the whole fleet at this moment in one line. */
 export function summaryOf(rows: Rows, now: number): FleetSummary {
   const { pools, workers } = rows;
   const { verdict, text } = verdictOf(rows, now);
@@ -37,7 +37,7 @@ export function summaryOf(rows: Rows, now: number): FleetSummary {
   };
 }
 
-/** Returns the summary with the worse verdict that is shown until its own has held. */
+/** Returns the summary with the worse verdict that is still shown until its own verdict has held. */
 export function recovering(summary: FleetSummary, shown: Verdict): FleetSummary {
   if (summary.verdict === shown) return summary;
   return { ...summary, verdict: shown, text: `Recovering: ${summary.text}` };
@@ -66,7 +66,7 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
   }
   if (!workers.some(({ state }) => isReady(state))) {
     if (!worst) return scaledToZero(scaled);
-    // Work that waits for a start which is under way, or about to be, will be served later.
+    // Work that waits for a start that is under way, or about to be, will be served later.
     const isStarting = problems.every(({ pool }) => isStarted(pool));
     return { verdict: isStarting ? 'degraded' : 'not_serving', text: withFullStop(because) };
   }
@@ -124,8 +124,8 @@ function scaledToZero(scaled: readonly PoolRow[]): { verdict: Verdict; text: str
 }
 
 /**
- * Returns whether the fleet lacks this worker: it has failed or was lost within the hour, nobody has acknowledged that,
- * and its machine is not known to be gone, as it is where the scheduler has ended it.
+ * Returns whether the fleet lacks this worker: it failed or was lost within the hour, nobody has acknowledged that, and
+ * the scheduler does not know that its machine is gone.
  */
 function isMissed({ worker_id, state }: WorkerRow, { attention, launches }: Rows): boolean {
   if (state !== 'error' && state !== 'lost') return false;
@@ -164,14 +164,14 @@ function sum<T>(list: readonly T[], of: (one: T) => number): number {
   return list.reduce((total, one) => total + of(one), 0);
 }
 
-/** A verdict that grows worse within this time after it grew better goes up and down, ms. */
+/** A verdict that grows worse within this time after it grew better, ms, is unsteady. */
 const SHAKY_MS = 5 * 60_000;
-/** A verdict that goes up and down is shown as better only once it has been better for this long, ms. */
+/** An unsteady verdict is shown as better only once it has been better for this long, ms. */
 const HOLD_MS = 2 * 60_000;
 
 const RANKS: Record<Verdict, number> = { empty: 0, serving: 0, degraded: 1, not_serving: 2 };
 
-/** The verdict that is shown, and what of its past decides about the next one. Times are epoch ms. */
+/** The verdict that is shown, and the history that decides about the next one. Times are epoch ms. */
 export interface Steady {
   shown: Verdict;
   /** When the shown verdict last grew better; null: never. */
@@ -183,9 +183,10 @@ export interface Steady {
 }
 
 /**
- * Decides which verdict is shown where `found` is found. A worse verdict is shown at once, and so is a better one; but
- * after a better verdict was soon taken back, the next has to hold for a while first. So a fleet at the edge does not
- * change its verdict with each request. A fleet that serves is never called down: meanwhile it is shown as degraded.
+ * Decides which verdict is shown when `found` is found. A worse verdict is shown at once, and so is a better one; but
+ * after a better verdict was soon taken back, the next one has to hold for a while first, so that a fleet at the edge
+ * does not change its verdict with each request. A fleet that serves is never called down: in that time it is shown as
+ * degraded.
  * @param before null: nothing was shown yet
  */
 export function steadied(before: Steady | null, found: Verdict, now: number): Steady {

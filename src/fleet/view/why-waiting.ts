@@ -16,7 +16,7 @@ import { heldBack, nearestLaunch, startOf } from './pool-start.ts';
 import { counted, percent, perSecond } from './words.ts';
 import { atWork, doing, isReady, startTimes } from './worker-row.ts';
 
-/** A launcher that was silent for longer than this carries nothing out, ms. */
+/** A launcher that was silent for longer than this, ms, carries no order out. */
 const SILENT_MS = 60_000;
 
 /** The workers, launches and scaling that belong to a pool, beside the facts of the pool itself. */
@@ -32,8 +32,8 @@ type Asking = Omit<PoolAsking, 'config_id'>;
 type Standing = Pick<PoolRow, 'config_id' | 'ready_workers' | 'busy_slots' | 'slots' | 'now'>;
 
 /**
- * Returns what work for a pool waits for, until when, and what can be done. Jobs, lines of batches and the pool itself
- * all get their answer here. @param now epoch ms
+ * Returns what work for a pool waits for, until when, and what can be done about it. Jobs, lines of batches and the
+ * pool itself all get their answer here. @param now epoch ms
  */
 export function whyWaiting(pool: Standing, of: OfPool, asking: Asking, now: number): Waiting {
   if (pool.ready_workers === 0) return whyNoneReady(pool.config_id, of, now);
@@ -74,7 +74,7 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
   }
   const clause = `the workers of the pool "${pool.config_id}" serve ${listNames(models)}, and not "${shortName(model)}"`;
   const launch = nearestLaunch(of.launches.filter(({ state }) => state !== 'ready'));
-  // The worker that is being started may serve the model: the pool was changed.
+  // The worker that is starting may serve the model, since the pool's settings were changed.
   if (launch)
     return waitsFor('unserved_model', `${clause}; another worker is being started: ${startOf(launch)}`);
   const advice = scaling?.exchange_stuck
@@ -83,7 +83,7 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
   return waitsFor('unserved_model', clause, { advice });
 }
 
-/** Says what an operator can do about a worker that keeps the settings from before a change. */
+/** Says what an operator can do about a worker that keeps settings from before a change. */
 export function stuckAdvice(configId: string): string {
   return `Make room for one more worker, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
 }
@@ -96,7 +96,7 @@ function busy(pool: Standing, of: OfPool): Waiting {
   return waitsFor('busy', `${slots} busy: ${rates}`, { advice: moreWorkers(pool, of) });
 }
 
-/** Says how the pool gets more slots; returns null where more are starting, or it has all that it may have. */
+/** Says how the pool gets more slots; returns null if more are starting, or the pool has all that it may have. */
 function moreWorkers({ config_id }: Standing, { scaling }: OfPool): string | null {
   if (scaling === null) return `Another worker with CASOLA_CONFIG_ID=${config_id} takes its share.`;
   if (scaling.starting > 0) return null;
@@ -107,7 +107,7 @@ function startsOne(configId: string, what: string): string {
   return `"worker-vllm fleet launch ${configId}" starts ${what} now.`;
 }
 
-/** Says why no worker is ready, as "its only worker loads, 62 %, usually 3 min" or "it has no worker". */
+/** Says why no worker is ready: "its only worker loads, 62 %, usually 3 min" or "it has no worker". */
 export function whyNoneReady(configId: string, of: OfPool, now: number): Waiting {
   const { workers, scaling } = of;
   const there = workers.filter(({ state }) => atWork(state));
@@ -188,7 +188,7 @@ function whyNotLaunched(configId: string, scaling: PoolScaling, of: OfPool, now:
   });
 }
 
-/** Says that no launcher makes the machine that was ordered; returns null where one does. */
+/** Says that no launcher makes the machine that was ordered; returns null if a launcher does. */
 function missingLauncher(launch: LaunchRow, fleet: ScalingSummary | null, now: number): Waiting | null {
   if (launch.state !== 'intended' && launch.state !== 'requested') return null;
   const provider = fleet?.providers.find(({ name }) => name === launch.provider);
@@ -205,7 +205,7 @@ function isHeard(driver: string, fleet: ScalingSummary | null, now: number): boo
   return launchers.some(({ drivers, seen_at }) => drivers.includes(driver) && now - seen_at <= SILENT_MS);
 }
 
-/** Returns why an engine has a backlog, as a clause. */
+/** Returns the reason for an engine's backlog, as a clause. */
 export function backlogOf({ engine_waiting, kv_cache_usage }: WorkerRow): string {
   const parts = [
     ...(engine_waiting

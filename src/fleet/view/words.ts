@@ -1,5 +1,3 @@
-/** Writes numbers and names for sentences. */
-
 /** Writes a time in one unit, rounded down: `40 s`, `3 min`, `5 h`, `2 d`. */
 export function span(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));

@@ -9,9 +9,9 @@ import {
 import type { Machine } from '../rpc.ts';
 import { counted, firstLine, percent, span } from './words.ts';
 
-/** The interval of workers that do not report it, as in the base protocol. */
+/** The heartbeat interval of workers that do not report it, as in the base protocol. */
 const USUAL_INTERVAL_MS = 60_000;
-/** A heartbeat is late beyond so many intervals: one, and a tolerance for the way. */
+/** A heartbeat is late after this many intervals: one, and a tolerance for the network. */
 const LATE_INTERVALS = 1.25;
 const LOST_INTERVALS = 3;
 /** A worker that reported a failure and has been silent since is in error for this long, ms; then it is lost. */
@@ -32,13 +32,13 @@ export function intervalMs(beat: Heartbeat | null): number {
 }
 
 /**
- * Returns the state of a worker: by its connection where it has one, else by its heartbeats and their age.
- * @param isOver whether the scheduler launched its machine and knows that it is gone
+ * Returns the state of a worker: by its connection if it has one, else by its heartbeats and their age.
+ * @param isOver whether the scheduler launched the worker's machine and knows that it is gone
  */
 export function stateOf(machine: Machine, isOver: boolean, now: number): StateNow {
   const { session, heartbeat, heartbeat_at } = machine;
   if (!session) return unconnected(machine, isOver, now);
-  // A heartbeat from before the worker connected is of an earlier process.
+  // A heartbeat from before the worker connected is from an earlier process.
   const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
   if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
   const state = session.state === 'ready' && session.running > 0 ? 'running' : session.state;
@@ -48,7 +48,7 @@ export function stateOf(machine: Machine, isOver: boolean, now: number): StateNo
 function unconnected(machine: Machine, isOver: boolean, now: number): StateNow {
   const { heartbeat, heartbeat_at, disconnected } = machine;
   const heardAt = machine.heard_at ?? 0;
-  // The pool's starts report a launch that failed, until one succeeds.
+  // A launch that failed is reported with the pool's starts, until one succeeds.
   const hasEnded = heartbeat?.status === 'stopping' || (isOver && saysError(heartbeat));
   if (hasEnded) return { state: 'stopped', since: heartbeat_at, until: FOREVER };
   const interval = intervalMs(heartbeat);
@@ -58,7 +58,7 @@ function unconnected(machine: Machine, isOver: boolean, now: number): StateNow {
     return { state: 'error', since: heartbeat_at, until: stoodUntil + 1 };
   }
   if (now > lostAt) return { state: 'lost', since: lostAt, until: FOREVER };
-  // A process that starts again is not late because the one before it is gone.
+  // A process that is starting again is not late because the process before it is gone.
   const startsAgain = heartbeat?.status === 'starting' && (heartbeat_at ?? 0) > (disconnected?.at ?? 0);
   const endedAt = startsAgain ? undefined : disconnected?.at;
   const lateAt = endedAt ?? heardAt + LATE_INTERVALS * interval;
@@ -76,8 +76,8 @@ const MEASURED = Object.keys(Measured.shape) as (keyof typeof Measured.shape)[];
 const COUNTED = Object.keys(Counted.shape) as (keyof typeof Counted.shape)[];
 
 /**
- * Makes the row of a worker in the view. The last measurements of a worker that is gone are not shown as if they were
- * current.
+ * Makes the row of a worker in the view. The last measurements of a worker that is gone are left out, since they are no
+ * longer current.
  */
 export function workerRow(
   machine: Machine,
@@ -122,7 +122,7 @@ export function workerRow(
   };
 }
 
-/** Returns fields of a heartbeat as they are, null where it lacks them. */
+/** Returns fields of a heartbeat, null where it lacks them. */
 function reported<Name extends keyof Heartbeat>(
   names: readonly Name[],
   beat: Heartbeat | null,
@@ -149,7 +149,7 @@ function errorOf({ heartbeat, heartbeat_at }: Machine, hasFailed: boolean): Work
   return { message: withoutAdvice(message, advice), advice: advice ?? null, at: heartbeat_at ?? 0 };
 }
 
-/** Removes the advice with which a worker's message ends, for servers that do not know the field. */
+/** Removes the advice that ends a worker's message, for servers that do not know the field. */
 function withoutAdvice(message: string, advice: string | undefined): string {
   const isOnlyAdvice = message === advice;
   return advice && !isOnlyAdvice && message.endsWith(advice)
@@ -202,7 +202,7 @@ export function doing(row: WorkerRow, now: number): string {
 
 /**
  * Returns how long a start has taken and how long it may still take; null: the worker is not starting, or never
- * reported when that began.
+ * reported when its start began.
  */
 export function startTimes(row: WorkerRow, now: number): { taken: number; left: number | null } | null {
   const created = row.start.created_ms ?? row.start.engine_started_ms;
