@@ -5,9 +5,11 @@ import type { LauncherAnswer, LauncherReport, OrderResult } from '../scheduler/r
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { backoffMs, Provider } from './provider.ts';
 
-/** At its end the launcher waits this many ms for calls in progress: longer than any provider's call limit. */
+/**
+ * The launcher waits at most this many ms for calls in progress when it ends: longer than any provider's call limit.
+ */
 const FINISH_MS = 40_000;
-/** Prices are fetched every so many ms; they hardly change. */
+/** Prices are fetched at this interval, ms; they hardly change. */
 const PRICES_EVERY_MS = 10 * 60_000;
 
 /**
@@ -34,7 +36,7 @@ export class Launcher {
     });
   }
 
-  /** Syncs until `ended` is aborted, then waits for the calls in progress and hands in their results. Never rejects. */
+  /** Syncs until `ended` is aborted, then waits for the calls in progress and reports their results. Never rejects. */
   async run(ended: AbortSignal): Promise<void> {
     let failures = 0;
     while (!ended.aborted) {
@@ -81,7 +83,7 @@ export class Launcher {
     for (const list of told.lists) this.#providers.get(list.provider)?.listTaken();
   }
 
-  /** Takes over the providers of the spec in force. */
+  /** Adopts the providers of the spec in force. */
   async #adopt({ providers, prefix }: LauncherAnswer): Promise<void> {
     this.#prefix = prefix;
     const named = new Map(providers.map((provider) => [provider.name, provider]));

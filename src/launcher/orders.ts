@@ -15,13 +15,13 @@ interface Call {
   isRunning: boolean;
   /** When the sync that brought the order began, epoch ms. */
   since: number;
-  /** The order to carry out next under this name. */
+  /** The order to carry out next under the call's name; null: there is none. */
   next: { order: Order; since: number } | null;
 }
 
 /**
- * The orders of one provider. A name has one call at a time, a bounded number of calls run side by side, and
- * terminations come first since they end costs.
+ * Carries out the orders of one provider. A name has one call at a time, a bounded number of calls run side by side,
+ * and terminations come first since they end costs.
  */
 export class Orders {
   readonly #clock: Clock;
@@ -43,7 +43,7 @@ export class Orders {
     this.#keep = keep;
   }
 
-  /** @param since when the sync that brought the order began, epoch ms */
+  /** Queues an order. @param since when the sync that brought the order began, epoch ms */
   take(order: Order, since: number): void {
     if (this.#isStopped) return;
     const call = this.#calls.get(order.name);
@@ -79,7 +79,7 @@ export class Orders {
     this.#running++;
     const outcome = await this.#carryOut(order);
     this.#running--;
-    // A repeated order is for the same machine, so this result answers it.
+    // A repeated order is for the same machine, so the result of this call answers it.
     this.#keep({ launch_id: order.launch_id, order: call.order.order, outcome });
     this.#after(call);
     if (this.#running > 0) return;

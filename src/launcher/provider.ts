@@ -17,7 +17,7 @@ import type { LauncherPorts, LauncherSettings, WorkerRoad } from './ports.ts';
 /** The most characters of one text in a report. */
 const DETAIL_CHARS = 2000;
 const AS_WANTED = new Set<LaunchOutcome['kind']>(['launched', 'terminating', 'terminated']);
-/** When prices could not be fetched, the next try comes after this many ms. */
+/** After a failed fetch of prices, the next one comes after this many ms. */
 const PRICES_AGAIN_MS = 30_000;
 
 /** One provider of the spec: its driver, the orders for it, and its newest list. */
@@ -52,7 +52,7 @@ export class Provider {
     this.#orders = new Orders(ports.clock, (order) => this.#carryOut(order), keep);
   }
 
-  /** Takes over the spec in force; calls in progress end with the driver that began them. */
+  /** Adopts the spec in force; calls in progress end with the driver that began them. */
   async use(spec: ProviderSpec): Promise<void> {
     if (JSON.stringify(spec) === JSON.stringify(this.#spec)) return;
     this.#spec = spec;
@@ -95,7 +95,7 @@ export class Provider {
     return this.#prices;
   }
 
-  /** Lists in the background, unless a list is under way or was made less than `everyMs` ago. */
+  /** Makes a list in the background, unless one is being made or was made less than `everyMs` ago. */
   listIfDue(prefix: string, everyMs: number): void {
     const { clock, random } = this.#ports;
     if (this.#isListing || clock.now() < this.#listDueAt) return;
@@ -108,7 +108,7 @@ export class Provider {
     });
   }
 
-  /** @returns whether the list is complete */
+  /** Makes a list. @returns whether it is complete */
   async #makeList(prefix: string): Promise<boolean> {
     const beganAt = this.#ports.clock.now();
     try {
@@ -137,7 +137,7 @@ export class Provider {
       );
     };
     ask().catch((error) => {
-      // With a budget, the scheduler launches nothing without prices.
+      // If there is a budget, the scheduler launches nothing without prices.
       this.#pricesDueAt = Math.min(this.#pricesDueAt, clock.now() + PRICES_AGAIN_MS);
       log.debug({ provider: this.#name, problem: reasonOf(error) }, 'no prices from the provider');
     });
@@ -227,7 +227,7 @@ export class Provider {
   }
 }
 
-/** Drops impossible prices, since the queue refuses a report that has one. */
+/** Replaces an impossible price by null, since the queue refuses a report that has one. */
 function priceOf(told: number | null): number | null {
   return told !== null && told >= 0 && told <= MOST_PRICE_PER_HOUR ? told : null;
 }
@@ -293,7 +293,7 @@ function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | nu
 const FIRST_MS = 1000;
 const LONGEST_MS = 30_000;
 
-/** Returns the pause after so many failures in a row, ms: 1 s doubling to 30 s, less a random half. */
+/** Returns the pause after this many failures in a row, ms: 1 s doubling to 30 s, less a random half. */
 export function backoffMs(failures: number, random: () => number): number {
   return doubling(FIRST_MS, LONGEST_MS, failures) * (0.5 + 0.5 * random());
 }

@@ -14,7 +14,7 @@ import { Launcher } from './launcher.ts';
 export interface LauncherOptions {
   /** The queue's URL: `http://…` or `https://…`. */
   url: string;
-  /** A token with the scope `launcher`; left out where the queue asks for none. */
+  /** A token with the scope `launcher`; left out if the queue requires none. */
   token?: string | undefined;
   /** The queue's id; default `vllm-queue`. */
   queueId?: string | undefined;
@@ -33,7 +33,7 @@ export interface LauncherOptions {
 export interface RunningLauncher {
   /** Resolves to the exit code once the launcher has ended: by `stop`, or because the queue refuses it. */
   ended: Promise<number>;
-  /** Finishes the calls in progress and hands in their results; machines run on, unless `endsMachines`. */
+  /** Finishes the calls in progress and reports their results; machines run on, unless `endsMachines`. */
   stop(): void;
 }
 
@@ -48,7 +48,7 @@ const providerKeys = Object.fromEntries(
 );
 
 const SYNC_LIMIT_MS = 20_000;
-/** A clock that never goes back: after one that did, no provider would be called until it has caught up. */
+/** A clock that never goes back: after a step back, no provider would be called until the clock has caught up. */
 const CLOCK = { ...systemClock, now: () => Math.floor(systemClock.now()) };
 
 /**
@@ -110,7 +110,7 @@ function sync(
   });
 }
 
-/** Parses the orders. @throws Error when this launcher does not know their form: none is carried out */
+/** Parses the orders. @throws Error when this launcher does not know their form: then none is carried out */
 function ordersIn(body: unknown): LauncherAnswer {
   const parsed = LauncherAnswer.safeParse(body, { error: schemaWords });
   if (parsed.success) return parsed.data;

@@ -75,7 +75,7 @@ export function giveUp(core: Core, launch: LaunchRecord): void {
   core.launches.save(state === 'ready' ? moved(launch, 'draining', now) : terminated(launch, now));
 }
 
-/** A worker that drains or is to be terminated may take this many ms to finish its jobs. */
+/** A worker that drains or is to be terminated has this many ms to finish its jobs. */
 const DRAIN_LIMIT_MS = 3_600_000;
 
 /** Advances launches whose workers have connected. */
@@ -95,7 +95,7 @@ export function join({ machines, launches, now }: Core): void {
 
 /**
  * Clears for termination the machines whose workers run nothing any more.
- * @param cordoned the queue's answer to the cordon, or null where there is none
+ * @param cordoned the queue's answer to the cordon; null: there is none
  */
 export function clear(core: Core, cordoned: Record<string, number> | null): void {
   for (const machine of core.machines.byName.values()) {
@@ -137,7 +137,7 @@ const PAST = [
 ] as const satisfies (keyof LaunchRecord)[];
 
 /**
- * Moves all stored times back when the clock was set back, until none of them lies in the future. Otherwise no order
+ * Moves all stored times back after the clock was set back, so that none of them lies in the future. Otherwise no order
  * would be repeated, and no machine found to be gone, until the clock has caught up.
  */
 export function followClock({ launches, now }: Core, controls: Controls): void {
@@ -148,7 +148,7 @@ export function followClock({ launches, now }: Core, controls: Controls): void {
   controls.moveBack(byMs);
 }
 
-/** Returns the newest time, epoch ms; 0 where there is none. */
+/** Returns the newest time, epoch ms; 0 if there is none. */
 function newest(launches: readonly LaunchRecord[]): number {
   let latest = 0;
   for (const launch of launches) for (const field of PAST) latest = Math.max(latest, launch[field] ?? 0);

@@ -8,7 +8,7 @@ export interface Core {
   sql: Sql;
   /** Returns epoch ms. */
   now(): number;
-  /** Returns ten lower-case letters and digits, at random. */
+  /** Returns ten random lower-case letters and digits. */
   newId(): string;
   machines: MachineMap;
   launches: Launches;

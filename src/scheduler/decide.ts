@@ -3,14 +3,14 @@ import { Budget, learnedKey, type Market } from './rule/market.ts';
 import { decidePool } from './rule/pool.ts';
 import type { Decided, Observed, PoolDecided, RuleState } from './rule-types.ts';
 
-/** The rule's state before the first decision, or where the stored one is lost. */
+/** The rule's state before the first decision, or after the stored one was lost. */
 export const EMPTY_STATE: RuleState = { pools: {}, tokens_per_second: {} };
 
 /**
- * Decides which machines to launch, drain, take back and terminate now. It is pure: the same observations, state and
- * time always give the same decisions. The caller runs it every 5 s, and every second while a launch is under way, and
- * writes its decisions in one commit before the next call, whose `observed.launches` must show them.
- * docs/scheduling.md has the rule in words, and the measurements that it is based on.
+ * Decides which machines to launch, drain, take back and terminate now. This function is pure: the same observations,
+ * state and time always give the same decisions. The caller runs it every 5 s, and every second while a launch is under
+ * way, and writes its decisions in one commit before the next call, whose `observed.launches` must show them.
+ * docs/scheduling.md describes the rule, and the measurements behind it.
  * @param now epoch ms by the queue's clock
  */
 export function decide(observed: Observed, state: RuleState, now: number): Decided {
@@ -44,7 +44,7 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
   return decided;
 }
 
-/** Sorts the pools: those that have nothing yet come first, in case the budget does not pay for all. */
+/** Sorts the pools: those without any worker come first, in case the budget does not pay for all. */
 function inOrderOfNeed({ pools, launches }: Observed): Observed['pools'] {
   const served = new Set(launches.filter((launch) => !isFinal(launch)).map(({ config_id }) => config_id));
   return [...pools].sort(
@@ -59,12 +59,12 @@ function countByProvider({ launches }: Observed): Map<string, number> {
   return counts;
 }
 
-/** The weight of one reconciliation: the average spans some minutes of load. */
+/** The weight of one reconciliation in the average, which spans some minutes of load. */
 const WEIGHT = 0.05;
 
 /**
- * Returns the tokens a second of one worker by pool and instance type, from workers whose slots are at least half
- * busy.
+ * Returns the tokens a second of one worker by pool and instance type, measured at workers whose slots are at least
+ * half busy.
  */
 function learnSpeeds(
   before: Record<string, number>,

@@ -1,14 +1,17 @@
 /** The facts about a driver that the scheduler and the command line have to know; its code is in src/providers. */
 interface DriverFacts {
-  /** Whether only the launcher's own machine can reach the driver's machines: orders for them stay there. */
+  /**
+   * Whether only the launcher's own machine can reach the driver's machines; orders for them then stay with that
+   * launcher.
+   */
   isBoundToHost: boolean;
   /**
-   * Whether the driver's machines are paid for by the hour, and only the provider knows the price: where there is a
-   * budget, nothing is launched before the provider has reported it. Other drivers' machines are one's own and cost
-   * nothing unless the file says so.
+   * Whether the driver's machines are paid for by the hour, and only the provider knows the price: if there is a
+   * budget, nothing is launched before the provider has reported the price. Other drivers' machines belong to the
+   * operator and cost nothing unless the file says so.
    */
   tellsPrices: boolean;
-  /** The variable that usually holds the driver's key; null where it needs none. */
+  /** The variable that usually holds the driver's key; null if the driver needs none. */
   keyVariable: string | null;
 }
 

@@ -60,8 +60,8 @@ export function prefixOf(installation: string): string {
 }
 
 /**
- * Two complete lists that do not show a machine, or show one that no launch wants, count when they are this many ms
- * apart: providers' lists lag. Lists of a launcher's own machine do not.
+ * Two complete lists that do not show a machine, or show one that no launch wants, count if they are this many ms
+ * apart, since providers' lists lag. Lists of a launcher's own machine do not lag.
  */
 const LISTS_APART_MS = { elsewhere: 60_000, onHost: 5000 };
 
@@ -73,7 +73,9 @@ export function listsApartMs(host: string | null): number {
 export interface LaunchRecord extends Launch {
   /** Whether no launch made the machine: a list showed it under one of our names. */
   is_orphan: boolean;
-  /** The number of orders given out for the launch, which tells an answer to an older order from one to the newest. */
+  /**
+   * The number of orders given out for the launch; it tells an answer to an older order from an answer to the newest.
+   */
   order: number;
   /**
    * The number of complete lists in a row that did not show the machine; `missed_since` is when the first of them was
@@ -83,15 +85,13 @@ export interface LaunchRecord extends Launch {
   missed_since: number | null;
   /** The machine as the order names it. */
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
-  /** The numbers that the launch's reason follows from, in words. */
+  /** The numbers behind the launch's reason, in words. */
   inputs: string;
-  /** The revision of the pool's part of the spec; a launch of an older revision serves until it is replaced. */
+  /** The revision of the pool's part of the spec that the launch has; an older revision serves until it is replaced. */
   revision: number;
-  /**
-   * The machine whose launcher has the order, where the provider is a machine itself; null where any launcher will do.
-   */
+  /** The host whose launcher has the order, if the provider is bound to a host; null if any launcher will do. */
   host: string | null;
-  /** When the launch's order is due, or due again; null where nothing is to be ordered. */
+  /** When the launch's order is due, or due again; null: nothing is to be ordered. */
   order_due_at: number | null;
   /** When the newest order was given out. */
   ordered_at: number | null;
@@ -203,7 +203,7 @@ export function moved<L extends LaunchRecord>(
   }
   const next = { ...launch, state: to, state_at: now, missed_lists: 0, missed_since: null, ...more };
   const reached = to in REACHED ? REACHED[to as keyof typeof REACHED] : null;
-  // A worker that is taken back has been ready since it first was.
+  // A worker that is taken back keeps the time at which it was first ready.
   if (reached && next[reached] === null) next[reached] = now;
   if (isFinal(next)) next.ended_at ??= now;
   return next;
@@ -214,7 +214,7 @@ export function exists({ external_id, registered_at }: Launch): boolean {
   return external_id !== null || registered_at !== null;
 }
 
-/** Returns the launch as ended, once nothing of it is left: `failed` where a cause was noted, else `gone`. */
+/** Returns the launch as ended, once nothing of it is left: `failed` if a cause was noted, else `gone`. */
 export function ended<L extends LaunchRecord>(
   launch: L,
   now: number,

@@ -4,15 +4,15 @@ import type { MachineMap } from './machines.ts';
 import type { SpentOnDay } from './rpc.ts';
 
 /**
- * Ended launches are kept for this many ms, and at most KEPT of them: the rule computes failures and start times from
+ * Ended launches are stored for this many ms, and at most KEPT of them: the rule computes failures and start times from
  * them.
  */
 const KEPT_MS = 24 * 3_600_000;
 const KEPT = 1000;
 
 /**
- * The launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. The map of
- * machines has each by its name too.
+ * Stores the launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. The map
+ * of machines has each of them under its name.
  */
 export class Launches {
   readonly #sql: Sql;
@@ -76,7 +76,7 @@ export class Launches {
     );
   }
 
-  /** Deletes launches that ended long ago, and the longest ended ones beyond KEPT. */
+  /** Deletes launches that ended long ago, and those beyond KEPT that ended longest ago. */
   bound(now: number): void {
     const endedFirst = this.all()
       .filter(isFinal)
@@ -97,7 +97,7 @@ export class Launches {
 
 const DAY_MS = 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
-/** The cost of this many days is kept. */
+/** The cost of launches is stored for this many days. */
 const KEPT_DAYS = 31;
 
 /** Returns the midnight UTC before a time, epoch ms. */
@@ -106,7 +106,7 @@ function dayOf(at: number): number {
 }
 
 /**
- * Returns the cost of a launch within a span of time, US dollars. The launch runs by the provider's own times where it
+ * Returns the cost of a launch within a span of time, US dollars. The launch counts by the provider's own times if it
  * reports them, else from when the provider accepted it.
  */
 function costWithin(launch: Launch, from: number, to: number): number {
@@ -141,7 +141,7 @@ function bookCost(sql: Sql, launch: Launch, now: number): void {
 }
 
 /**
- * Returns the cost of each pool by day of UTC, since the day of a time, launches that still run included. A pool that
+ * Returns the cost of each pool by UTC day, since the day of a time, including launches that still run. A pool that
  * cost nothing on a day is left out; a machine without a known price costs nothing here.
  */
 export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now: number): SpentOnDay[] {
@@ -162,7 +162,7 @@ export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now
   return [...spent.values()];
 }
 
-/** Returns the cost since midnight UTC by pool, US dollars, launches that still run included. */
+/** Returns each pool's cost since midnight UTC, US dollars, including launches that still run. */
 export function spentToday(sql: Sql, alive: readonly Launch[], now: number): Map<string, number> {
   const today = spentByDay(sql, alive, now, now).filter(({ day }) => day === dayOf(now) / 1000);
   return new Map(today.map(({ config_id, dollars }) => [config_id, dollars]));

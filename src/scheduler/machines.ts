@@ -5,7 +5,7 @@ import { isFinal, type LaunchRecord } from './launch.ts';
 export interface SessionShare {
   worker_id: string;
   config_id: string;
-  /** Whether the worker takes jobs, takes none for now, or finishes. */
+  /** Whether the worker takes jobs, takes none for now, or finishes those that it has. */
   state: 'ready' | 'paused' | 'draining';
   protocol: 'base' | 'extended';
   capacity: number;
@@ -19,15 +19,18 @@ export interface SessionShare {
 }
 
 /**
- * All that is known under one name, which is the machine's at its provider and its worker's at the queue. It is an
- * immutable value: a change makes a new one. Times are epoch ms of the server's clock, but for those in the heartbeat.
+ * All that is known under one name, which is the machine's name at its provider and its worker's at the queue. The
+ * value is immutable: a change makes a new one. Times are epoch ms of the server's clock, except those in the
+ * heartbeat.
  */
 export interface Machine {
-  /** The name. */
+  /** The name of the machine, which is its worker's id. */
   worker_id: string;
   /** The launch that wants the machine, or wanted it until it ended; null: the scheduler did not launch it. */
   launch: LaunchRecord | null;
-  /** Machines of this name that are terminated since no launch wants them; names are not unique at every provider. */
+  /**
+   * Machines of this name that are being terminated since no launch wants them; names are not unique at every provider.
+   */
   orphans: readonly LaunchRecord[];
   /** The pool of the worker's newest connection or heartbeat; null: the worker has named none. */
   config_id: string | null;
@@ -37,11 +40,11 @@ export interface Machine {
   instance: Instance | null;
   heartbeat: Heartbeat | null;
   heartbeat_at: number | null;
-  /** The furthest that the worker's start has come, and when it came there; null: it has sent no heartbeat. */
+  /** The furthest progress of the worker's start, and when it was reached; null: the worker has sent no heartbeat. */
   progress: { phase: string | null; share: number; at: number } | null;
-  /** When the worker's newest heartbeat came, or the queue reported the worker; null: it was never heard of. */
+  /** When the worker's newest heartbeat came, or the queue reported the worker; null: neither has happened. */
   heard_at: number | null;
-  /** How the worker's last connection ended; null: it did not, or never was. */
+  /** How the worker's last connection ended; null: it is still open, or there was none. */
   disconnected: { at: number; reason: string } | null;
   /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
   was_running: number | null;
@@ -74,7 +77,7 @@ export function newMachine(worker_id: string): Machine {
   };
 }
 
-/** Returns the launch that wants the machine now, or null where none does. */
+/** Returns the launch that wants the machine now, or null if none does. */
 export function wantedBy({ launch }: Machine): LaunchRecord | null {
   return launch && !isFinal(launch) ? launch : null;
 }
@@ -85,13 +88,13 @@ export function isOver({ launch }: Machine): boolean {
 }
 
 /**
- * Returns the workers that the queue must give no more jobs: those that drain or end, and those of ours without a
- * launch.
+ * Returns the workers that the queue must give no more jobs: those that drain or end, and those under our names without
+ * a launch.
  */
 export function cordonOf({ byName }: MachineMap, prefix: string): string[] {
   const isCordoned = (machine: Machine) => {
     const launch = wantedBy(machine);
-    // It is unknown which machine of a name runs the worker's jobs; the wanted one is assumed to.
+    // Nobody knows which machine of a name runs the worker's jobs; the one that a launch wants is assumed to.
     if (launch) return launch.state === 'draining' || launch.state === 'terminating';
     const { orphans, session, worker_id } = machine;
     return orphans.length > 0 || (session !== null && worker_id.startsWith(prefix));

@@ -15,7 +15,7 @@ import type {
 import type { ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
 
-/** The spec that stands for a pool that is no longer in the fleet's file. */
+/** The spec used for a pool that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {
   slots: 1,
   min: 0,
@@ -27,7 +27,7 @@ const REMOVED: ObservedPool['spec'] = {
 };
 
 export interface Known {
-  /** The fleet's file; null where it was taken back. */
+  /** The fleet's file; null: none is in force. */
   applied: AppliedSpec | null;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
@@ -121,7 +121,7 @@ function demandOf(pool: PoolCounts | undefined, backlog: BacklogFacts | undefine
   };
 }
 
-/** Takes the running lines off the batches, those whose window ends first before others, since they run first. */
+/** Subtracts the running lines from the batches, first from those whose window ends first, since these run first. */
 function withoutRunning(batches: Demand['batches'], running: number): Demand['batches'] {
   let left = running;
   return batches.flatMap((batch) => {

@@ -5,14 +5,14 @@ import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } f
 import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
 
-/** The row of the providers that an earlier spec named and that may still have machines. */
+/** The name of the row with the providers that an earlier spec named and that may still have machines. */
 const FORMER_PROVIDERS = 'providers_before';
 
-/** The spec in force; an operator can replace it. */
+/** Stores the spec in force, which an operator can replace. */
 export class Specs {
   readonly #core: Core;
   readonly #controls: Controls;
-  /** The stored spec; undefined before it is read. It is read many times a second, and changed only by an operator. */
+  /** The stored spec; undefined until it is read. It is read many times a second, and changed only by an operator. */
   #current: AppliedSpec | null | undefined;
 
   constructor(core: Core, controls: Controls) {
@@ -25,7 +25,7 @@ export class Specs {
     this.#current = undefined;
   }
 
-  /** Returns the spec in force, or null where there is none. */
+  /** Returns the spec in force, or null if there is none. */
   current(): AppliedSpec | null {
     if (this.#current === undefined) this.#current = readState<AppliedSpec>(this.#core.sql, 'spec');
     return this.#current;
@@ -37,7 +37,7 @@ export class Specs {
     return refused === null ? this.#change(spec, dryRun) : { refused };
   }
 
-  /** Takes the spec back: every launched machine is drained and terminated. */
+  /** Withdraws the spec: every launched machine is drained and terminated. */
   remove(dryRun: boolean): SpecChange | null {
     return this.current() ? this.#change(null, dryRun) : null;
   }
@@ -61,7 +61,7 @@ export class Specs {
         const isAnother = isAnotherWorker(known, pool);
         changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
-        // Ready workers serve until the rule has replaced them.
+        // Workers that are ready serve until the rule has replaced them.
         const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
         for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       }
@@ -96,7 +96,7 @@ export class Specs {
   }
 }
 
-/** The fields that a worker is started with: where one changes, the rule replaces running workers, one at a time. */
+/** The fields that a worker is started with: if one changes, the rule replaces running workers, one at a time. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
 
 /** Returns whether the pool's workers have to be replaced after the change. */
@@ -104,7 +104,7 @@ function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {
   return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
 }
 
-/** The fields that say where a provider's machines are: its daemon, cluster or account. */
+/** The fields that locate a provider's machines: its daemon, cluster or account. */
 const PLACE = [
   'driver',
   'host',
@@ -117,8 +117,8 @@ const PLACE = [
 ];
 
 /**
- * Returns why a file cannot be put in force, or null: machines are listed and ended by the name of their provider, so
- * under that name they have to stay within reach.
+ * Returns why a file cannot be put in force, or null. Machines are listed and ended by the name of their provider, so
+ * that name must still lead to them.
  * @param machines the machines that exist
  */
 function movedAway(
@@ -147,7 +147,7 @@ function isSame(one: unknown, other: unknown): boolean {
 const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
 
 /**
- * Returns what changes from one spec to another, a sentence each.
+ * Returns the changes from one spec to another, a sentence each.
  * @param alive returns how many machines a pool has
  */
 function changesBetween(
@@ -181,7 +181,10 @@ function changesBetween(
   return changes;
 }
 
-/** Returns the price of all pools at their least and at their most, on their first machines, US dollars an hour. */
+/**
+ * Returns the price of all pools with their fewest and their most workers, each on its first machine, US dollars an
+ * hour.
+ */
 function priceOf(spec: FleetSpec | null, learned: (provider: string, instanceType: string) => number) {
   const price: SpecChange['price_per_hour'] = { min: 0, max: 0 };
   for (const { machines, min, max } of Object.values(spec?.pools ?? {})) {
@@ -223,7 +226,7 @@ function budget({ per_hour, per_day }: FleetSpec['budget']): string {
   return parts.length === 0 ? 'without a limit' : `${parts.join(' and ')} at most`;
 }
 
-/** A worker that an operator requested is kept for this many ms, whether there is work or not. */
+/** A worker that an operator requested is kept for this many ms, with or without work. */
 const HELD_MS = 10 * 60_000;
 
 interface Subject {

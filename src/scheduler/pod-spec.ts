@@ -2,14 +2,14 @@ import * as z from 'zod';
 
 /**
  * `PodSpec` is what an operator adds to the pods of a fleet: a PodSpec of Kubernetes in which any field may be left
- * out, since it is merged into ours. In these parts a name that Kubernetes does not know is refused, since an API
- * server, and its client, would drop it silently. What the fields hold, and the parts beside these (probes, affinity,
- * sources of volumes), are left to the API server.
+ * out, since it is merged into ours. In the objects that this file describes, a name that Kubernetes does not know is
+ * refused, since an API server, and its client, would drop it silently. The API server judges the values of the fields,
+ * and all other objects (probes, affinity, sources of volumes).
  */
 
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** The value of a label of Kubernetes, of a node or of anything else. */
+/** The value of a Kubernetes label, of a node or of anything else. */
 export const LabelValue = z
   .string()
   .regex(
@@ -18,8 +18,8 @@ export const LabelValue = z
   );
 
 /**
- * Returns the schema of an object of Kubernetes. @param names fields that may hold anything @param known the other
- * fields and their schemas
+ * Returns the schema of a Kubernetes object. @param names fields that may hold anything @param known the other fields
+ * and their schemas
  */
 function fields(names: string, known: Record<string, z.ZodType> = {}) {
   const loose = Object.fromEntries(names.split(/\s+/).map((name) => [name, z.unknown()]));

@@ -2,30 +2,30 @@ import type { ScalingLauncher } from '../protocol/index.ts';
 import { DRIVERS, type DriverName } from './drivers.ts';
 import type { LauncherReport, MachineList } from './rpc.ts';
 
-/** A list older than this many intervals between lists is stale. */
+/** A list older than this many listing intervals is stale. */
 const FRESH_LISTS = 3;
-/** A provider is listed every so many ms. */
+/** The interval at which a provider is listed, ms. */
 export const LIST_EVERY_MS = 15_000;
 /** A launcher that has not synced for this many ms is forgotten. */
 const LAUNCHER_KEPT_MS = 3_600_000;
 
 interface Listed {
-  /** When the call of the newest complete list began, epoch ms; null where none was complete. */
+  /** When the call for the newest complete list began, epoch ms; null: no list was complete. */
   complete_at: number | null;
-  /** Why the newest list failed; null where it did not. */
+  /** The reason why the newest list failed; null: it did not fail. */
   error: string | null;
 }
 
 /**
- * The reports of launchers about providers and themselves, only in memory: after a restart no provider is fresh, and
- * the rule decides nothing about its machines until a list comes.
+ * Stores the reports of launchers about providers and themselves, in memory only: after a restart no provider is fresh,
+ * and the rule decides nothing about a provider's machines until a list comes.
  */
 export class Providers {
   readonly #launchers = new Map<string, ScalingLauncher>();
-  /** The newest lists by provider, then by host; the host is '' where every launcher sees the same machines. */
+  /** The newest lists by provider, then by host; the host is '' if every launcher sees the same machines. */
   readonly #listed = new Map<string, Map<string, Listed>>();
   readonly #prices = new Map<string, Map<string, number>>();
-  /** When the newest list of each provider came from each launcher, epoch ms. */
+  /** When each launcher last tried to list each provider, epoch ms, and whether the list was complete. */
   readonly #tried = new Map<string, Map<string, { at: number; isComplete: boolean }>>();
 
   heard(launcherId: string, { drivers, host, prices }: LauncherReport, now: number): void {
@@ -60,7 +60,7 @@ export class Providers {
 
   /**
    * Returns whether this launcher could not list the provider, for lack of a key, a daemon or the network, while
-   * another one can: orders go to that one.
+   * another launcher can: orders go to that launcher.
    */
   isOutOfReach(launcherId: string, provider: string, now: number): boolean {
     const tried = this.#tried.get(provider);
@@ -95,7 +95,7 @@ export class Providers {
   }
 }
 
-/** Returns the host of a driver's machines for this launcher, or null where every launcher sees the same machines. */
+/** Returns the host of a driver's machines for this launcher, or null if every launcher sees the same machines. */
 export function hostOf(driver: DriverName, report: Pick<LauncherReport, 'host'>): string | null {
   return DRIVERS[driver].isBoundToHost ? (report.host ?? null) : null;
 }

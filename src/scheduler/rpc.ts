@@ -4,30 +4,30 @@ import { PoolScaling } from '../protocol/scaling-schemas.ts';
 import { type FleetSpec, KnownProviderSpec } from './spec.ts';
 
 /**
- * The most that any machine may cost, US dollars an hour: many times the price of the dearest. With a negative price,
- * or any price at all, a report would outweigh every budget.
+ * The highest price of any machine in a report, US dollars an hour: many times the price of the dearest. A negative
+ * price, or one without a bound, would make a report outweigh every budget.
  */
 export const MOST_PRICE_PER_HOUR = 10_000;
 const ReportedPrice = z.number().min(0).max(MOST_PRICE_PER_HOUR);
 
 /**
- * A launcher's part of its exchange with the scheduler: `POST /api/launchers/{id}/sync` with a token of the scope
- * `launcher`. The launcher stores nothing: it reports its drivers, its providers' lists and the results of its orders,
- * and gets the orders that are due. Everything may be reported twice.
+ * A launcher's report to the scheduler: `POST /api/launchers/{id}/sync` with a token of the scope `launcher`. The
+ * launcher stores nothing: it reports its drivers, its providers' lists and the results of its orders, and gets the
+ * orders that are due. Everything may be reported twice.
  */
 export const LauncherReport = z.object({
   /** The launcher's drivers: it gets orders for their providers alone. */
   drivers: z.array(z.string().max(32)).max(32),
-  /** The launcher's own machine, for `process` and `docker`: orders for machines on it stay with it. */
+  /** The launcher's own machine, for `process` and `docker`: orders for machines on it go to this launcher alone. */
   host: z.string().max(256).optional(),
   /** The lists made since the last report. */
   lists: z
     .array(
       z.object({
         provider: z.string().max(32),
-        /** How many ms ago the call began, by the launcher's clock. */
+        /** The time since the call began, ms by the launcher's clock. */
         age_ms: z.number().int().min(0),
-        /** The listed machines; null where the provider did not answer, which never counts as an empty list. */
+        /** The listed machines; null: the provider did not answer, which never counts as an empty list. */
         machines: z
           .array(
             z.object({
@@ -36,16 +36,18 @@ export const LauncherReport = z.object({
               /** `unknown` is a state that the driver does not know; it never counts as an end. */
               state: z.enum(['starting', 'running', 'ended', 'unknown']),
               /**
-               * Whether an `ended` machine had no room, or none any more; it counts as a launch answered with
-               * `no_capacity`.
+               * Whether the provider had no room for an `ended` machine, or took its room away; this counts as a launch
+               * answered with `no_capacity`.
                */
               no_capacity: z.boolean().optional(),
               /**
-               * Whether a `starting` machine was made but not started, as when its launcher was killed in between. Its
+               * Whether a `starting` machine was made but not started, as when its launcher was killed in between; its
                * launch is ordered again.
                */
               unstarted: z.boolean().optional(),
-              /** Epoch ms by the provider's clock, as the next two. */
+              /**
+               * When the machine was made, epoch ms by the provider's clock; the next two fields use that clock too.
+               */
               created_at: z.number().nullable(),
               started_at: z.number().nullable(),
               ended_at: z.number().nullable(),
@@ -56,7 +58,7 @@ export const LauncherReport = z.object({
           )
           .max(5000)
           .nullable(),
-        /** Why the provider did not answer. */
+        /** The reason why the provider did not answer. */
         error: z.string().max(2000).nullable(),
       }),
     )
@@ -77,7 +79,8 @@ export const LauncherReport = z.object({
           /** The machine is gone. */
           z.object({ kind: z.literal('terminated') }),
           /**
-           * The provider was told to end the machine and has not yet: it still takes its place, and may be paid for.
+           * The provider was told to end the machine and has not done so yet: it still takes up room, and may be paid
+           * for.
            */
           z.object({ kind: z.literal('terminating') }),
           /** The order may or may not have taken effect. */
@@ -107,7 +110,7 @@ const OrderOf = {
   launch_id: z.string(),
   /** The order's number among those of its launch. */
   order: z.number().int().min(1),
-  /** The provider's key in `providers` of the spec. */
+  /** The key of the order's provider in `providers` of the spec. */
   provider: z.string(),
   /**
    * The machine's name: the idempotency key at the provider, the worker's id, and the key by which the machine is
@@ -128,11 +131,11 @@ const LaunchOrder = z.object({
     instance_type: z.string(),
     gpus: z.number().int().min(0),
     disk_gb: z.number().nullable(),
-    /** The most that the machine may cost, US dollars an hour; null for any price. */
+    /** The highest price of the machine, US dollars an hour; null: any price. */
     price_per_hour: z.number().nullable(),
   }),
   config_id: z.string(),
-  /** What the worker is started with, from the spec. */
+  /** The part of the pool's spec that the worker is started with. */
   pool: z.object({
     engine: z.string(),
     model: z.string(),
@@ -142,45 +145,48 @@ const LaunchOrder = z.object({
     slots: z.number().int().min(1),
     adapters: Adapters.default([]),
   }),
-  /** The worker's own token, void when the launch has ended. Where the queue asks for no token, any will do. */
+  /** The worker's own token, void when the launch has ended. If the queue requires no token, any value will do. */
   token: z.string(),
 });
 
 const TerminateOrder = z.object({
   kind: z.literal('terminate'),
   ...OrderOf,
-  /** The machine's id at the provider; null for every machine of that name. */
+  /** The machine's id at the provider; null: the order is for every machine of that name. */
   external_id: z.string().nullable(),
 });
 
 const Order = z.discriminatedUnion('kind', [LaunchOrder, TerminateOrder]);
 export type Order = z.output<typeof Order>;
 
-/** A launcher's work. It costs money, and the queue may be of another version, so launchers parse it. */
+/**
+ * The scheduler's answer: a launcher's work. Orders cost money, and the queue may be of another version, so launchers
+ * parse the answer.
+ */
 export const LauncherAnswer = z.object({
   /** The beginning of the names of this installation's machines, which drivers list. */
   prefix: z.string().min(1),
-  /** The spec's providers that this launcher has drivers for, which it is to list. Empty without a spec. */
+  /** The spec's providers that this launcher has drivers for and shall list. Empty without a spec. */
   providers: z.array(
     z.object({
       name: z.string(),
       spec: KnownProviderSpec,
-      /** The kinds of machines that the spec's pools name at the provider: the launcher asks for their prices. */
+      /** The instance types that the spec's pools name at the provider: the launcher asks for their prices. */
       instance_types: z.array(z.string()),
     }),
   ),
   orders: z.array(Order),
-  /** When the launcher syncs again, ms from now; `list_every_ms` is how often it lists each provider. */
+  /** The time until the launcher syncs again, ms; `list_every_ms` is the interval at which it lists each provider. */
   sync_after_ms: z.number().min(0),
   list_every_ms: z.number().min(0),
 });
 export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 
-/** The worker of a launch: its token is good for this id and pool alone. */
+/** The worker of a launch: the launch's token is valid for this id and pool alone. */
 export interface LaunchedWorker {
   worker_id: string;
   config_id: string;
-  /** The price of the worker's machine, US dollars an hour; null where nobody has reported it. */
+  /** The price of the worker's machine, US dollars an hour; null: nobody has reported it. */
   price_per_hour: number | null;
 }
 
@@ -201,32 +207,32 @@ export const AppliedSpec = z.object({
 });
 export type AppliedSpec = z.infer<typeof AppliedSpec>;
 
-/** The result of a new spec; `refused` says why it is not put in force, and then nothing has changed. */
+/** The result of a new spec. `refused` says why the spec is not put in force; nothing has changed then. */
 export type SpecAnswer = SpecChange | { refused: string };
 
 const Dollars = z.number().min(0);
 export const SpecChange = z.object({
   /** Whether the spec is in force; false after a dry run. */
   applied: z.boolean(),
-  /** The changes, a sentence each; empty where the spec is the same. */
+  /** The changes, a sentence each; empty if the spec is the same. */
   changes: z.array(z.string()),
-  /** The price of all pools at their least and at their most, each on its first machine, US dollars an hour. */
+  /** The price of all pools with their fewest and their most workers, each on its first machine, US dollars an hour. */
   price_per_hour: z.object({ min: Dollars, max: Dollars }),
 });
 export type SpecChange = z.infer<typeof SpecChange>;
 
 /**
- * - `launch`: launches one worker more, now, within `max` and the budget
- * - `drain`: ends all workers of the pool, busy ones when they have finished, and launches none until it is resumed
+ * - `launch`: launches one more worker now, within `max` and the budget
+ * - `drain`: ends all workers of the pool, busy ones once they have finished, and launches none until it is resumed
  * - `pause`: holds the pool's workers: launches none, ends none
  * - `resume`: ends a pause or a drain, and lets the breaker try again
  */
 export const POOL_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
 export type PoolAction = (typeof POOL_ACTIONS)[number];
 
-/** An action's result; `text` says what was done, or would be. */
+/** The result of an action on a pool; `text` says what was done, or would be. */
 export const Controlled = z.object({ text: z.string(), control: PoolScaling.shape.control });
 export type ControlAnswer =
   | ({ ok: true } & z.infer<typeof Controlled>)
-  /** `refused` where the budget, `max` or the pool's machines do not allow the action. */
+  /** The refusal of an action. `refused`: the budget, `max` or the pool's machines do not allow it. */
   | { ok: false; reason: 'unknown_pool' | 'refused'; message: string };

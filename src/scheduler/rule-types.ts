@@ -3,36 +3,38 @@ import type { Machine } from './machines.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
- * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and where a fact is unknown
- * the rule shrinks, launches and terminates nothing. Times are epoch ms by the queue's clock, money is US dollars.
+ * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and the rule then shrinks,
+ * launches and terminates nothing that depends on it. Times are epoch ms by the queue's clock, money is US dollars.
  */
 export interface Observed {
   /** The spec's budget. */
   budget: { per_hour?: number; per_day?: number };
-  /** The cost of all launches since midnight UTC, by the providers' own times, those that still run included. */
+  /** The cost of all launches since midnight UTC, by the providers' own times, including launches that still run. */
   spent_today: number;
-  /** Every pool of the spec, and those taken out of it that still have a launch alive (`removed`). */
+  /** Every pool of the spec, and former ones that still have a launch alive (`removed`). */
   pools: ObservedPool[];
   /** Every provider of the spec. */
   providers: ObservedProvider[];
   /**
    * Every launch that is not final, and the newest final ones: a day's, at most 1,000. The rule computes breakers,
-   * back-off and start times from them each time, so none of that is stored elsewhere.
+   * back-off and start times from them each time, and stores none of that.
    */
   launches: Launch[];
   /**
-   * Machines by name, those that others started too. That a worker is not connected counts only where `demand` is
-   * known. A start whose worker's heartbeats show that it advances gets more time.
+   * Machines by name, including those that others started. A missing connection counts only if `demand` is known. A
+   * start whose worker's heartbeats show progress gets more time.
    */
   machines: ReadonlyMap<string, Machine>;
   /**
-   * The queue's answer to the newest cordon: worker id → jobs it still runs. Workers that are not among them may get
-   * jobs.
+   * The queue's answer to the newest cordon, by worker id: the number of jobs that the worker still runs. A worker that
+   * is left out may get jobs.
    */
   cordoned: Record<string, number>;
-  /** Launches that an operator drains, and those of older settings, by id: the rule never takes their drain back. */
+  /**
+   * The ids of launches that an operator drains, or that have older settings: the rule never takes their drain back.
+   */
   dismissed: string[];
-  /** Launches whose pool is started with other settings now, by id: they serve until others do. */
+  /** The ids of launches whose pool now starts workers with other settings: they serve until others do. */
   outdated: string[];
 }
 
@@ -50,19 +52,19 @@ export interface ObservedPool {
     | 'batch_only'
     | 'machines'
   >;
-  /** Whether an operator paused the pool: nothing is launched for it and nothing drained. What is under way goes on. */
+  /** Whether an operator paused the pool: nothing is launched for it or drained, but what is under way continues. */
   paused: boolean;
-  /** Whether the pool is no longer in the spec: what it has is drained and terminated. */
+  /** Whether the pool is no longer in the spec: its workers are drained and terminated. */
   removed: boolean;
-  /** Until when an operator's own number counts as `min`, epoch ms; null where the file's counts. */
+  /** Until when an operator's own number replaces the file's `min`, epoch ms; null: the file's `min` applies. */
   by_hand_until: number | null;
-  /** When an operator last resumed the pool or changed its part of the spec: failures before then no longer count. */
+  /** When an operator last resumed the pool or changed its part of the spec: failures before then do not count. */
   forgiven_at: number | null;
-  /** The pool's demand; null where the queue did not answer this time. Everything then stays as it is. */
+  /** The pool's demand; null: the queue did not answer this time, and everything stays as it is. */
   demand: Demand | null;
 }
 
-/** The demand of one pool. A pool that the queue does not mention has zeros. */
+/** The demand for one pool. A pool that the queue does not mention has zeros. */
 export interface Demand {
   /** The number of jobs that wait for a worker: callers on a connection and stored jobs, but not lines of batches. */
   waiting: number;
@@ -71,26 +73,26 @@ export interface Demand {
   /** The number of running jobs that are lines of batches. */
   running_batch: number;
   /**
-   * The number of jobs submitted since the queue was made, lines of batches left out (`totals.submitted` less what the
-   * batches object has submitted). Arrivals over a minute and over five are differences of it.
+   * The number of jobs submitted since the queue was made, without lines of batches (`totals.submitted` less what the
+   * batches object has submitted). Arrivals over a minute and over five are differences of this number.
    */
   submitted: number;
   /**
-   * The number of jobs that ran to their end since the queue was made (`totals.succeeded + totals.failed`), lines
-   * included.
+   * The number of jobs that ran to their end since the queue was made (`totals.succeeded + totals.failed`), including
+   * lines.
    */
   ended: number;
   batches: BatchBacklog[];
 }
 
-/** The lines of one batch that have not begun to run, whether the queue has them already or not. */
+/** The lines of one batch that have not begun to run, whether or not the queue has them already. */
 export interface BatchBacklog {
   lines: number;
   /** The end of the batch's completion window. */
   ends_at: number;
 }
 
-/** Lines of batches that wait until more work pays for a start, or until the latest moment at which one must begin. */
+/** Lines of batches that wait until more work pays for a start, or until a start has to begin. */
 export interface BatchWait {
   lines: number;
   /** When a worker is launched for the lines at the latest, epoch ms. */
@@ -100,11 +102,9 @@ export interface BatchWait {
 export interface ObservedProvider {
   /** The provider's key in `providers` of the spec. */
   name: string;
-  /** The most machines of all pools there at once; null for no limit. */
+  /** The most machines of all pools at the provider at once; null: no limit. */
   max: number | null;
-  /**
-   * Whether a launcher made a complete list of the provider recently: it is younger than three times `list_every_ms`.
-   */
+  /** Whether a launcher made a complete list of the provider recently: less than three times `list_every_ms` ago. */
   is_fresh: boolean;
   /** The provider's newest prices, by instance type. */
   prices: Record<string, number>;
@@ -112,7 +112,7 @@ export interface ObservedProvider {
   tells_prices: boolean;
 }
 
-/** One decision, with its reason in words. Nothing is decided twice: what is under way shows in the launches. */
+/** One decision, with its reason in words. What is under way shows in the launches, so nothing is decided twice. */
 export type Decision =
   /** Writes a row in the state `intended`. */
   | (Why & {
@@ -127,35 +127,35 @@ export type Decision =
   /** Moves the launch from `draining` to `ready`, and takes its worker out of the cordon. */
   | (Why & { kind: 'take_back'; launch_id: string })
   /**
-   * Moves the launch to `terminating` (an `intended` one to `gone`), and notes the cause where there is one. The
-   * worker may have become ready and been given a job since it was observed: it is cordoned too, and the order goes
-   * out only when the queue has answered that the worker runs nothing.
+   * Moves the launch to `terminating` (an `intended` one to `gone`), and notes the cause if there is one. The worker
+   * may have become ready and been given a job since it was observed: it is cordoned too, and the order goes out only
+   * when the queue has answered that the worker runs nothing.
    */
   | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null });
 
 interface Why {
   /** The reason for the decision, one sentence. */
   reason: string;
-  /** The numbers that the reason follows from, in words, stored beside it. */
+  /** The numbers behind the reason, in words, stored beside it. */
   inputs: string;
 }
 
 export interface Decided {
   decisions: Decision[];
-  /** One entry for each observed pool, also where nothing is done. */
+  /** One entry for each observed pool, even if nothing is done. */
   pools: PoolDecided[];
-  /** The price of all launches that are not final together, after these decisions. */
+  /** The price of all launches that are not final, taken together, after these decisions. */
   price_per_hour: number;
-  /** The budget that prevents a launch; null where none does. */
+  /** The budget that prevents a launch; null: none does. */
   stopped_by_budget: 'hour' | 'day' | null;
   state: RuleState;
 }
 
 export interface PoolDecided {
   config_id: string;
-  /** The number of workers wanted now; null where it is unknown, and then nothing changes. */
+  /** The number of workers wanted now; null: it is unknown, and nothing changes. */
   wanted: number | null;
-  /** The number of workers that take jobs, those that the scheduler did not start too. */
+  /** The number of workers that take jobs, including those that the scheduler did not start. */
   ready: number;
   /** The number of launches that are not ready yet. */
   starting: number;
@@ -163,19 +163,19 @@ export interface PoolDecided {
   waiting: number | null;
   batch_wait: BatchWait | null;
   price_per_hour: number;
-  /** One sentence: what is done, or why nothing is. */
+  /** A sentence that says what is done, or why nothing is. */
   text: string;
   /**
-   * Why the pool is not launched any more until an operator resumes it or changes its spec, one sentence; null where
-   * it is.
+   * A sentence that says why the pool is launched no more until an operator resumes it or changes its spec; null: it is
+   * launched.
    */
   breaker: string | null;
   /**
-   * Why there is no room to replace the pool's only worker, which keeps the settings from before a change; null where
-   * there is room, or where no worker keeps such settings.
+   * The reason why there is no room to replace the pool's only worker, which keeps the settings from before a change;
+   * null: there is room, or no worker keeps such settings.
    */
   exchange_stuck: string | null;
-  /** What the rule learnt of each of the pool's machines, in the order in which they are tried. */
+  /** What the rule has learnt of each of the pool's machines, in the order in which they are tried. */
   machines: LearnedMachine[];
 }
 
@@ -183,14 +183,14 @@ export interface LearnedMachine {
   provider: string;
   instance_type: string;
   price_per_hour: number;
-  /** The time from the launch to ready, s, and the number of starts that it is computed from. */
+  /** The time from launch to ready, s, and the number of starts that it is computed from. */
   start: { p50: number; p80: number; p90: number; count: number };
-  /** The speed of one worker under load; null where it is not measured yet. */
+  /** The speed of one worker under load; null: it is not measured yet. */
   tokens_per_second: number | null;
   dollars_per_million_tokens: number | null;
-  /** Until when the machine is skipped, epoch ms; null where it is not. */
+  /** Until when the machine is skipped, epoch ms; null: it is not skipped. */
   skipped_until: number | null;
-  /** Why the machine is skipped. */
+  /** The reason why the machine is skipped. */
   skipped_because: string | null;
 }
 
@@ -205,29 +205,27 @@ export interface RuleState {
 }
 
 export interface PoolMemory {
-  /** When the pool was observed last; `since` is since when without a gap. */
+  /** When the pool was last observed; `since` is when the observation without a gap began. */
   at: number;
   since: number;
-  /** `submitted` at each reconciliation with its epoch ms, oldest first, five minutes back. */
+  /** `submitted` at each reconciliation with its epoch ms, oldest first, over the last five minutes. */
   submitted: [at: number, total: number][];
   /** The workers that arrivals needed within the scale-down window; only values larger than all later ones. */
   peaks: [at: number, workers: number][];
-  /**
-   * Busy slots over time; with `ended`, the sum from which the time of a job in a slot is learnt. Both fade over time.
-   */
+  /** Busy slots over time. Divided by `ended`, this gives the time that a job occupies a slot. Both fade over time. */
   busy_slot_ms: number;
   ended: number;
   /** `ended` and `running` at the last reconciliation. */
   last: { ended: number; running: number } | null;
   /** When the pool last had work for callers. */
   active_at: number;
-  /** Worker id → since when it has run nothing. */
+  /** When each idle worker began to run nothing, by worker id. */
   idle_since: Record<string, number>;
-  /** Name of a launch that is ready → since when its worker has not been connected. */
+  /** When the worker of each ready launch was found disconnected, by the launch's name. */
   away_since: Record<string, number>;
 }
 
-/** What the queue has reported of its jobs. */
+/** The queue's report of its jobs. */
 export interface QueueFacts {
   /** Whether all of the queue's numbers are known: it has reported them since the object started, and still answers. */
   isKnown: boolean;
@@ -239,18 +237,18 @@ export interface PoolCounts {
   /** The number of waiting jobs, lines of batches included. */
   waiting: number;
   running: number;
-  /** The number of lines of batches that wait at the queue: jobs that give way to all others. */
+  /** The number of lines of batches that wait at the queue: jobs that yield to all others. */
   waiting_in_background: number;
   submitted: number;
   submitted_in_background: number;
   ended: number;
 }
 
-/** The answers of other objects this time; null where one did not answer, and then no decision depends on it. */
+/** The answers of other objects this time; null: the object did not answer, and no decision depends on its answer. */
 export interface Answers {
   /** The number of jobs that each cordoned worker still holds. */
   cordoned: Record<string, number> | null;
-  /** Lines of batches, by the pool that they are for. */
+  /** The lines of batches, by the pool that they are for; null: the batches object did not answer. */
   backlog: ReadonlyMap<string, BacklogFacts> | null;
 }
 

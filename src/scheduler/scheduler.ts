@@ -23,31 +23,31 @@ import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
-/** The scheduler reconciles every so many ms; BUSY_RECONCILE_MS is for while a launch is under way. */
+/** The interval between reconciliations, ms; BUSY_RECONCILE_MS applies while a launch is under way. */
 const RECONCILE_MS = 5000;
 const BUSY_RECONCILE_MS = 1000;
-/** Launchers sync every so many ms; BUSY_SYNC_MS is for while a launch is under way. */
+/** The interval between a launcher's syncs, ms; BUSY_SYNC_MS applies while a launch is under way. */
 const SYNC_MS = 2000;
 const BUSY_SYNC_MS = 1000;
-/** The rule's memory is written every so many ms. Losing it only delays the next scale-down. */
+/** The rule's memory is written at this interval, ms. Losing it only delays the next scale-down. */
 const SAVE_RULE_MS = 60_000;
 
 export interface SchedulerPorts {
   sql: Sql;
   /** Returns epoch ms. */
   now(): number;
-  /** Returns lower-case letters and digits, at random. */
+  /** Returns random lower-case letters and digits. */
   randomName(length: number): string;
   machines: MachineMap;
-  /** Returns what the queue has reported of its jobs. */
+  /** Returns the queue's newest report of its jobs. */
   queue(): QueueFacts;
 }
 
 /**
- * The scheduler of one queue: it stores launches as rows and decides about them. Every method is synchronous, so that
- * its writes are one commit: a decision is on disk before any launcher can see it. After a crash the scheduler
- * continues from its rows. Its memory holds only recent reports, and it waits for new ones before it acts on what they
- * say.
+ * Schedules the workers of one queue: stores launches as rows and decides about them. Every method is synchronous, so
+ * that its writes are one commit: a decision is on disk before any launcher can see it. After a crash the scheduler
+ * continues from its rows. Its memory holds only recent reports; without them it waits for new ones before it acts on
+ * them.
  */
 export class Scheduler {
   readonly #ports: SchedulerPorts;
@@ -142,14 +142,14 @@ export class Scheduler {
     this.#remember(decided);
   }
 
-  /** Returns when to reconcile next, epoch ms; null where there is neither a spec nor a machine. */
+  /** Returns when to reconcile next, epoch ms; null: there is neither a spec nor a machine. */
   nextReconcile(): number | null {
     if (this.specs.current() === null && this.#core.launches.machines().length === 0) return null;
     if (this.#reconciledAt === null) return this.#ports.now();
     return this.#reconciledAt + (this.#isBusy ? BUSY_RECONCILE_MS : RECONCILE_MS);
   }
 
-  /** When the scheduler last reconciled, epoch ms; 0 where it has not since it started. */
+  /** When the scheduler last reconciled, epoch ms; 0 if it has not since it started. */
   get reconciledAt(): number {
     return this.#reconciledAt ?? 0;
   }

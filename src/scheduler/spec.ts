@@ -148,7 +148,7 @@ const PROVIDERS = [
   }),
 ] as const;
 
-/** A source of machines: one of the drivers in src/providers, with what it needs to know. */
+/** A source of machines: one of the drivers in src/providers, with its settings. */
 export const ProviderSpec = z.discriminatedUnion('driver', PROVIDERS);
 export type ProviderSpec = z.output<typeof ProviderSpec>;
 
@@ -245,14 +245,14 @@ export const FleetSpec = z
       .record(Name, PoolSpec)
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
-  // The checks run even where there are other faults, so that one check reports them all.
+  // The checks run even if there are other faults, so that one check reports them all.
   .superRefine(checkReferences, { when: () => true })
   .superRefine(checkSecrets, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
 
 /**
- * A provider as a queue or a scheduler of another version has written it: a missing field has its default, and an
- * unknown one is left out. A pod's fields are for the API server to judge by then.
+ * A provider as a queue or a scheduler of another version has written it: a missing field gets its default, and an
+ * unknown one is left out. The API server alone judges a pod's fields here.
  */
 export const KnownProviderSpec = z.discriminatedUnion(
   'driver',
@@ -263,7 +263,7 @@ export const KnownProviderSpec = z.discriminatedUnion(
 );
 
 /**
- * Reports the faults that no field shows by itself. The value may be anything yet: its own faults are reported beside
+ * Reports the faults that no field shows by itself. The value may be anything: its own faults are reported beside
  * these.
  */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
@@ -310,7 +310,7 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
 }
 
 /**
- * Names of variables that hold a secret, by their end: MAX_TOKENS and TOKENIZER do not match. The value of
+ * Matches names of variables that hold a secret, by their end: MAX_TOKENS and TOKENIZER do not match. The value of
  * GOOGLE_APPLICATION_CREDENTIALS is a path.
  */
 const HOLDS_A_SECRET =

@@ -3,11 +3,11 @@ import type { ScalingControl } from '../protocol/index.ts';
 import type { PoolSpec } from './spec.ts';
 
 /**
- * The scheduler's tables in the database of the fleet object. Launches and machines are JSON in a row each: they are
- * only read whole.
+ * The scheduler's tables in the database of the fleet object. Each launch and each machine is a row of JSON, since they
+ * are only read whole.
  */
 export const SCHEDULER_TABLES: readonly string[] = [
-  // Values by name: the spec in force, the installation, the secret of tokens, operators' orders, the rule's own state.
+  // Values by name: the spec in force, the installation, the secret of tokens, operators' orders, the rule's state.
   `CREATE TABLE scheduler (
      name TEXT PRIMARY KEY,
      value TEXT NOT NULL
@@ -43,7 +43,7 @@ export function removeState(sql: Sql, name: string): void {
   sql.exec(`DELETE FROM scheduler WHERE name = ?`, name);
 }
 
-/** Random names that the scheduler makes once and stores. */
+/** Stores random names that the scheduler makes once. */
 export class Secrets {
   readonly #sql: Sql;
   readonly #randomName: (length: number) => string;
@@ -77,20 +77,20 @@ export interface Control {
   control: ScalingControl;
   /** When an operator last resumed or changed the pool, epoch ms: earlier failures no longer count. */
   forgiven_at: number | null;
-  /** The number of workers that an operator requested, and until when they are kept. */
+  /** The number of workers that an operator requested, and until when they are kept; null: none was requested. */
   at_least: { workers: number; until: number } | null;
   /** A number that grows with each change of what the pool's workers are started with. */
   revision: number;
   /**
-   * The pool's part of the spec when it was taken out of the fleet's file: its workers may still drain when it is put
-   * in again.
+   * The pool's part of the spec when it was removed from the fleet's file: its workers may still drain when it is added
+   * again.
    */
   removed?: PoolSpec;
 }
 
 const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
 
-/** The controls by pool, in one row, which is read once. */
+/** Stores the controls by pool, in one row, which is read once. */
 export class Controls {
   readonly #sql: Sql;
   #known: Record<string, Control> | null = null;
@@ -107,7 +107,7 @@ export class Controls {
     this.changeAll(new Map([[configId, change]]));
   }
 
-  /** @param changes the changes by pool */
+  /** Changes the controls of several pools. @param changes the changes by pool */
   changeAll(changes: ReadonlyMap<string, Partial<Control>>): void {
     if (changes.size === 0) return;
     const all = { ...this.#all() };

@@ -19,18 +19,18 @@ import type { FleetSpec, ProviderSpec } from './spec.ts';
 const AGAIN_AFTER_MS = 60_000;
 /** An order whose effect is unknown is repeated after this many ms. */
 const AGAIN_AFTER_UNKNOWN_MS = 15_000;
-/** A launcher checks every so many ms whether a terminated machine is gone: another may wait for its place. */
+/** The interval at which a launcher checks whether a terminated machine is gone, ms: another may wait for its place. */
 const AGAIN_AFTER_TERMINATING_MS = 5000;
-/** The most orders for one launch; after that only the provider's lists show what became of it. */
+/** The most orders for one launch; after that only the provider's lists show whether it has a machine. */
 const MOST_LAUNCH_ORDERS = 3;
 
-/** An order without the fields that only the host can make. */
+/** An order without the fields that only the object around the scheduler can make. */
 export type DueOrder = Exclude<Order, { kind: 'launch' }> | Omit<Extract<Order, { kind: 'launch' }>, 'token'>;
 
 interface Taker {
   launcherId: string;
   report: Pick<LauncherReport, 'drivers' | 'host'>;
-  /** The providers of the spec, and those that still have machines. */
+  /** The providers of the spec, and former ones that still have machines. */
   providers: Readonly<Record<string, ProviderSpec>>;
   pools: FleetSpec['pools'];
 }
@@ -45,8 +45,8 @@ export function takeOrders(core: Core, taker: Taker): DueOrder[] {
 }
 
 /**
- * Returns whether a launcher may get a launch's order: one for a provider that it has a driver for and, where the
- * provider is bound to a host, for its own host.
+ * Returns whether a launcher may get a launch's order: it has a driver for the provider and, if the provider is bound
+ * to a host, runs on that host.
  */
 function mayTake(core: Core, { launcherId, report, providers }: Taker, of: LaunchRecord): boolean {
   const driver = providers[of.provider]?.driver;
@@ -92,8 +92,8 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
 }
 
 /**
- * Records the result of an order. The result of an older order counts too, since the machine's id in it is true. A launch
- * that has ended stays ended; if it has a machine after all, the provider's list shows it.
+ * Records the result of an order. The result of an older order counts too, since the machine's id in it is true. A
+ * launch that has ended stays ended; if it has a machine after all, the provider's list shows it.
  */
 export function takeResult(core: Core, { launch_id, order, outcome }: OrderResult): void {
   const launch = core.launches.find(launch_id);
@@ -116,8 +116,7 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       if (launch.state !== 'requested' || !isNewest) return;
       return core.launches.save(ended({ ...launch, detail: outcome.detail }, now, outcome.kind));
     case 'terminated':
-      // A launch that was not ordered to end is gone where its launcher has ended, and the launcher's processes with
-      // it.
+      // A launch that was not ordered to end is gone if its launcher has ended, and the launcher's processes with it.
       if (launch.state === 'intended') return;
       return core.launches.save(ended(launch, now));
     case 'terminating':
@@ -137,7 +136,7 @@ const START_AGAIN_AFTER_MS = 15_000;
 /** A provider's complete list of machines. */
 export interface CompleteList {
   provider: string;
-  /** The host that the list covers; null where every launcher sees the same machines. */
+  /** The host that the list covers; null: every launcher sees the same machines. */
   host: string | null;
   /** When the call began, epoch ms by the queue's clock: later changes may be missing from the list. */
   begun_at: number;
@@ -180,8 +179,8 @@ export function takeList(core: Core, list: CompleteList): void {
 
 /**
  * Returns the machine of a launch among those of its name, since names are not unique at every provider: the one whose
- * id the launch has. Another takes its place only until the launch is cleared for termination: what a launcher answers
- * after that is about the machine it was ordered to end.
+ * id the launch has. Another takes its place only until the launch is cleared for termination: a launcher's later
+ * answers are about the machine that it was ordered to end.
  */
 function machineOf(launch: LaunchRecord, machines: readonly ListedMachine[]): ListedMachine | null {
   const { name, external_id, clear_at } = launch;
@@ -192,8 +191,8 @@ function machineOf(launch: LaunchRecord, machines: readonly ListedMachine[]): Li
 }
 
 /**
- * Returns whether a launch outside this list wants the machine: the list's launcher may not be the one that the launch
- * is bound to.
+ * Returns whether a launch outside this list wants the machine: the list may be from another launcher than the one that
+ * the launch is bound to.
  */
 function isWantedElsewhere(
   { machines }: Core,
@@ -212,11 +211,11 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): 
   const told: Partial<LaunchRecord> = {
     external_id: machine.external_id,
     price_per_hour: machine.price_per_hour ?? launch.price_per_hour,
-    // The first start counts: a provider that restarts a container bills it meanwhile.
+    // The first start counts: a provider that restarts a container bills the time between.
     started_at: launch.started_at ?? machine.started_at,
     ended_at: machine.ended_at ?? launch.ended_at,
     exit_code: machine.exit_code ?? launch.exit_code,
-    // The reason why a launch failed stays, whatever its machine reports while it is being ended.
+    // The reason why a launch failed stays, whatever its machine reports while it ends.
     detail: launch.cause === null ? (machine.detail ?? launch.detail) : (launch.detail ?? machine.detail),
   };
   const heard = { missed_lists: 0, missed_since: null, ...told };
@@ -238,7 +237,7 @@ function isAwaited({ state }: LaunchRecord): boolean {
   return state === 'requested' || state === 'accepted';
 }
 
-/** Returns when to start a machine again: the launcher that made it may be about to start it. */
+/** Returns when to start a machine again: not at once, since the launcher that made it may be about to start it. */
 function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): number {
   const again = Math.max(now, (ordered_at ?? now) + START_AGAIN_AFTER_MS);
   return Math.min(order_due_at ?? again, again);
@@ -265,8 +264,8 @@ function causeOfLoss({ state, cause }: LaunchRecord): LaunchRecord['cause'] {
 }
 
 /**
- * Records a machine of this installation that has no launch. Lists lag, so it is ended once a second list shows it
- * too.
+ * Records a machine of this installation that has no launch. Lists lag, so it is ended only once a second list shows
+ * it.
  */
 function takeOrphan(
   core: Core,

@@ -10,15 +10,15 @@ export interface TokenOfLaunch {
 }
 
 /**
- * Returns the token `wvl_<queue id>.<launch id>.<HMAC>`; nothing of it is stored. The fleet object of that queue
- * decides whether it is good: it knows the secret and whether the launch is alive.
+ * Returns the token `wvl_<queue id>.<launch id>.<HMAC>`, which is stored nowhere. The fleet object of that queue
+ * decides whether a token is valid: it knows the secret and whether the launch is alive.
  */
 export async function tokenOf(secret: string, of: TokenOfLaunch): Promise<string> {
   const text = textOf(of);
   return `${PREFIX}${text}.${await macOf(secret, text)}`;
 }
 
-/** Returns what a token claims, or null where it is not a launch's. */
+/** Returns what a token claims, or null if it is not a launch's token. */
 export function readToken(token: string): TokenOfLaunch | null {
   const [queue, launch_id, mac] = token.slice(PREFIX.length).split('.');
   if (!token.startsWith(PREFIX) || !queue || !launch_id || !mac) return null;
@@ -29,7 +29,7 @@ export function readToken(token: string): TokenOfLaunch | null {
   }
 }
 
-/** Returns whether a token is genuine, in a time that tells nothing of how much of it is right. */
+/** Returns whether a token is genuine, in a time that reveals nothing of how much of it is right. */
 export async function isGenuine(secret: string, token: string, of: TokenOfLaunch): Promise<boolean> {
   const expected = await tokenOf(secret, of);
   let difference = expected.length ^ token.length;

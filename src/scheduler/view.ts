@@ -19,13 +19,16 @@ const isStarting = ({ state }: LaunchRecord) =>
   state === 'intended' || state === 'requested' || state === 'accepted' || state === 'registered';
 const isLeaving = ({ state }: LaunchRecord) => state === 'draining' || state === 'terminating';
 
-/** The last decision, and since when each pool's text has said the same. */
+/** The last decision, and since when each pool's text has been the same. */
 export interface LastDecision {
   decided: Decided;
   texts: ReadonlyMap<string, { at: number; text: string }>;
 }
 
-/** @param changed the pools about which something was decided */
+/**
+ * Returns a decision with since when each pool's text has been the same. @param changed the pools about which something
+ * was decided
+ */
 export function lastDecision(
   decided: Decided,
   changed: ReadonlySet<string | undefined>,
@@ -83,10 +86,10 @@ function launchRow(
   };
 }
 
-/** Until this many starts the rule assumes more time than any start of this pool took. */
+/** Below this many starts the rule assumes more time than any start of this pool took. */
 const ENOUGH_STARTS = 3;
 
-/** Returns the median time of the pool's starts, ms; null where too few were seen, since the page shows no guesses. */
+/** Returns the median time of the pool's starts, ms; null: too few were seen, and the page shows no guesses. */
 function expectedMs(
   { config_id, provider, instance_type }: LaunchRecord,
   last: LastDecision | null,
@@ -107,7 +110,7 @@ export interface Shown {
   last: LastDecision | null;
 }
 
-/** Returns how each pool of the spec stands, and all of them together. */
+/** Returns the scaling of each pool of the spec, and of all of them together. */
 export function scalingOf(core: Core, shown: Shown) {
   const { applied, installation, providers, controls, last } = shown;
   const now = core.now();

@@ -3,13 +3,13 @@ import { EXIT } from '../../process/exit-codes.ts';
 import { failureAndCause } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 
-/** This many consecutive failures stop launches until an operator resumes the pool. */
+/** The number of consecutive failures that stops launches until an operator resumes the pool. */
 const STOP_AFTER = 5;
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 10 * 60_000;
 
 /**
- * The state that says whether a pool is launched again after its consecutive failures.
+ * The state that decides whether a pool is launched again after consecutive failures.
  *
  * ```
  * closed  → waiting   a start failed
@@ -48,15 +48,14 @@ export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: 
   return now < until ? { kind: 'waiting', failures, until, why } : { kind: 'closed', failures };
 }
 
-/** Returns the delay in ms. */
+/** Returns the delay before the next launch, ms. */
 export function delayAfter(failures: number): number {
   return doubling(FIRST_DELAY_MS, LONGEST_DELAY_MS, failures);
 }
 
 /**
  * Returns the failures of one class since the last sound launch, newest first. Launches that failed side by side count
- * as one: each launch in the answer was begun after the next one in it had failed. Launches of other classes are
- * skipped.
+ * as one: each launch in the result began after the next one in it had failed. Launches of other classes are skipped.
  */
 export function consecutiveFailures(
   launches: Launch[],
@@ -75,14 +74,14 @@ export function consecutiveFailures(
   return failed;
 }
 
-/** A worker that was ready for this many ms proves that pool and machine work, whatever ended it. */
+/** A worker that was ready for this many ms proves that pool and machine work, whatever ended the worker. */
 const PROVEN_MS = 10 * 60_000;
 
-/** The exit codes of a pool whose files, variables or model are wrong: another start of it fails the same way. */
+/** The exit codes of a pool whose files, variables or model are wrong: its next start fails in the same way. */
 const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
 
 /**
- * The outcome of a launch, and what caused a failure.
+ * The outcome of a launch, with the cause of a failure.
  *
  * - `sound`: the worker became ready and has stayed up, or was ended because it was not needed.
  * - `pool`: the start failed because of its pool; `pool_at_once`: another start would fail the same way.

@@ -2,19 +2,19 @@ import type { Launch } from '../launch.ts';
 import type { SessionShare } from '../machines.ts';
 import type { Observed } from '../rule-types.ts';
 
-/** The assumed length of a start until three were seen, s. */
+/** The assumed length of a start until three starts were seen, s. */
 const PRIOR_SECONDS = 180;
 const ENOUGH = 3;
 /** The upper bound of a start's length, s, since the clock may have jumped meanwhile. */
 const LONGEST_SECONDS = 30 * 60;
-/** This many of the newest starts count. */
+/** The number of newest starts that count. */
 const NEWEST = 30;
 /** A start is never given up in fewer ms than this. */
 const LEAST_DEADLINE_MS = 10 * 60_000;
 /** A start that makes progress gets this many deadlines in all. */
 const MOVING_DEADLINES = 6;
 
-/** The seconds from the decision to a healthy engine. */
+/** The time from the decision to a healthy engine, s. */
 export interface StartSeconds {
   p50: number;
   p80: number;
@@ -44,15 +44,15 @@ export function isStarting({ state }: Launch): boolean {
   return STARTING.has(state);
 }
 
-/** Returns whether no launcher has answered the order yet, so that it is unknown whether a machine exists. */
+/** Returns whether no launcher has answered the order yet, so that nobody knows whether a machine exists. */
 export function isUnanswered({ state }: Launch): boolean {
   return state === 'intended' || state === 'requested';
 }
 
 /**
  * Returns whether a launch counts as coming capacity. One that takes much longer than usual does not, unless its order
- * is merely unanswered while its provider has a fresh list: the order is repeated soon, or lists show that there is no
- * machine, and another launch meanwhile would be a second machine.
+ * is merely unanswered and its provider has a fresh list: the order is repeated soon, or lists show that there is no
+ * machine, and another launch before that would make a second machine.
  */
 function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boolean, now: number): boolean {
   if (isUnanswered(launch) && isHeard) return true;
@@ -61,8 +61,8 @@ function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boolean, now
 }
 
 /**
- * Returns whether to terminate a start: it is neither ready in time nor makes progress.
- * @param progressedAt when its worker last reported progress, epoch ms; null where it never did
+ * Returns whether to terminate a start that is neither ready in time nor makes progress.
+ * @param progressedAt when its worker last reported progress, epoch ms; null: it never did
  */
 export function isOverdue(
   launch: Launch,
@@ -76,14 +76,17 @@ export function isOverdue(
   return now - moved > deadline || now - launch.accepted_at > MOVING_DEADLINES * deadline;
 }
 
-/** Returns the seconds until the launch is expected to be ready; a tenth of a start when it is late already. */
+/** Returns the seconds until the launch is expected to be ready; a tenth of a start if it is late already. */
 export function readyIn({ intended_at }: Launch, { p80 }: StartSeconds, now: number): number {
   return Math.max(0.1 * p80, p80 - (now - intended_at) / 1000);
 }
 
 /** A ready worker that is disconnected for this many ms no longer counts as capacity. */
 const AWAY_MS = 60_000;
-/** A ready worker that is disconnected for this many ms is terminated: its container may run, but it serves no jobs. */
+/**
+ * A ready worker that is disconnected for this many ms is terminated: it serves no jobs, although its container may
+ * run.
+ */
 const LOST_MS = 10 * 60_000;
 
 /** The workers of a pool, by what can be expected of them. */
@@ -98,11 +101,11 @@ export interface Capacity {
   late: Launch[];
   /** Draining launches, which may be taken back. */
   draining: Launch[];
-  /** Launches that were ready before, and have been disconnected for too long. */
+  /** Launches that were ready once, and have been disconnected for too long. */
   lost: Launch[];
 }
 
-/** @param isHeard returns whether the launch's provider has a fresh list */
+/** Sorts the workers of a pool. @param isHeard returns whether the launch's provider has a fresh list */
 export function capacityOf(
   launches: Launch[],
   sessions: SessionShare[],
@@ -132,8 +135,8 @@ export function capacityOf(
 
 /**
  * The workers of a pool that were started before its part of the fleet's file was changed, and their replacements.
- * They serve until others are ready: one is launched in the place of one of them, which is drained when that one takes
- * jobs, and so on.
+ * These workers serve until others are ready: one is launched in the place of one of them, which is drained when the
+ * new one takes jobs, and so on.
  */
 export interface Exchange {
   /** Outdated workers that still serve. */
@@ -141,15 +144,18 @@ export interface Exchange {
   /** Outdated workers whose replacements take jobs. */
   replaced: Launch[];
   /**
-   * Replacements that are starting, each in the place of a worker that still serves: they add no capacity beside that
-   * one.
+   * Replacements that are starting, each in the place of a worker that still serves, to whose capacity they add
+   * nothing.
    */
   replacing: Launch[];
 }
 
 export const NO_EXCHANGE: Exchange = { outdated: [], replaced: [], replacing: [] };
 
-/** @param isHeard returns whether the launch's provider has a fresh list */
+/**
+ * Finds the outdated workers of a pool and their replacements. @param isHeard returns whether the launch's provider has
+ * a fresh list
+ */
 export function exchangeOf(
   observed: Observed,
   { ready, starting, late }: Capacity,
@@ -171,7 +177,7 @@ export function exchangeOf(
   };
 }
 
-/** Returns the capacity without workers that are drained now, and without starts that replace one that serves. */
+/** Returns the capacity without workers that are drained now, and without starts that replace a worker that serves. */
 export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capacity): Capacity {
   const isOther = (launch: Launch) => !replaced.includes(launch) && !replacing.includes(launch);
   const { ready, starting, late } = capacity;
@@ -184,10 +190,10 @@ export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capa
 }
 
 /**
- * Returns the launches in the order in which they are ended: those not yet registered, youngest first, since they have
- * cost least; then others that are starting; then those whose pool has been changed since; then idle ones, idle for
- * longest first; then the least busy. Among equals, the dearest per token is first.
- * @param cost returns the cost of a launch, per token where it is known
+ * Returns the launches in the order in which they are to end: those not yet registered, youngest first, since they have
+ * cost least; then others that are starting; then those whose pool has been changed since; then idle ones, longest idle
+ * first; then the least busy. Among equals, the dearest per token is first.
+ * @param cost returns the cost of a launch, per token if that is known
  */
 export function inOrderOfVictims(
   launches: Launch[],

@@ -16,13 +16,12 @@ const LONGEST_ROUND_MS = 10 * 60_000;
 const BAD_AFTER = 5;
 const BAD_MS = 3_600_000;
 
-/** One instance type for a pool, with what the scheduler has learnt of it. */
+/** One instance type for a pool, with what the scheduler has learnt about it. */
 export interface Candidate {
   machine: CandidateSpec;
   learned: LearnedMachine;
   /**
-   * Whether the instance type is skipped only for being sold out; it is tried anyway when every other one is skipped
-   * too.
+   * Whether the instance type is skipped only for being sold out; it is tried anyway if every other one is skipped too.
    */
   isSoldOut: boolean;
   /** Whether the provider has as many machines as the file allows. */
@@ -37,7 +36,7 @@ export interface Market {
   launches: Launch[];
   /** Tokens a second of one worker, by `learnedKey`. */
   tokensPerSecond: Record<string, number>;
-  /** The number of machines at each provider that are not known to have ended, launches decided now included. */
+  /** The number of machines at each provider that are not known to have ended, including launches decided now. */
   taken: Map<string, number>;
   /** Whether a budget limits launches, so that their prices have to be known. */
   hasBudget: boolean;
@@ -48,9 +47,7 @@ export function candidatesOf(pool: ObservedPool, market: Market): Candidate[] {
   return pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
 }
 
-/**
- * Compares candidates: measured ones come first, cheapest per token first; the others stay in the order of the spec.
- */
+/** Compares candidates: measured ones come first, the cheapest per token first; the others stay in the spec's order. */
 function byPricePerToken(one: Candidate, other: Candidate): number {
   const cost = ({ learned }: Candidate) => learned.dollars_per_million_tokens ?? Number.POSITIVE_INFINITY;
   return cost(one) === cost(other) ? 0 : cost(one) - cost(other);
@@ -106,7 +103,7 @@ function candidate(
 
 interface Skip {
   why: string;
-  /** Until when the candidate is skipped, epoch ms; null where that is unknown. */
+  /** Until when the candidate is skipped, epoch ms; null: that is unknown. */
   until: number | null;
   failureClass: FailureClass | null;
 }
@@ -158,7 +155,7 @@ export type Choice =
   | { kind: 'chosen'; candidate: Candidate }
   | { kind: 'none'; why: string; until: number | null };
 
-/** Returns the first candidate that is not skipped. When all are sold out, they are tried again sooner. */
+/** Returns the first candidate that is not skipped. If all are sold out, they are tried again sooner. */
 export function choose(candidates: Candidate[], now: number): Choice {
   const free = candidates.find(({ learned }) => learned.skipped_because === null);
   if (free) return { kind: 'chosen', candidate: free };
@@ -175,7 +172,7 @@ export function choose(candidates: Candidate[], now: number): Choice {
   return { kind: 'none', why: 'every provider has none of its machines free', until };
 }
 
-/** A launch needs a daily budget that pays for all machines and itself for this many ms more. */
+/** A launch requires a daily budget that pays for all machines and itself for this many ms more. */
 const LAUNCH_RESERVE_MS = 30 * 60_000;
 /** Every worker begins to drain this many ms before the daily budget is spent. */
 const DRAIN_RESERVE_MS = 5 * 60_000;
@@ -185,7 +182,7 @@ const HOUR_MS = 3_600_000;
 export class Budget {
   /** The price of everything that is not known to have ended, US dollars an hour. */
   perHour: number;
-  /** The limit that prevented a launch. */
+  /** The limit that prevented a launch; null: none did. */
   stoppedBy: 'hour' | 'day' | null = null;
   readonly #limits: { per_hour?: number; per_day?: number };
   readonly #spentToday: number;
@@ -205,7 +202,7 @@ export class Budget {
       .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
   }
 
-  /** Takes a launch's price off the budget. @returns false when a limit forbids it, which `stoppedBy` then names */
+  /** Takes a launch's price off the budget. @returns false if a limit forbids it; `stoppedBy` then names the limit */
   take(pricePerHour: number): boolean {
     const { per_hour, per_day } = this.#limits;
     const after = this.perHour + pricePerHour;
@@ -219,7 +216,7 @@ export class Budget {
     return false;
   }
 
-  /** Whether the daily budget is used up, so that every worker is drained. */
+  /** Whether the daily budget is used up, which drains every worker. */
   get isSpent(): boolean {
     const { per_day } = this.#limits;
     if (per_day === undefined || this.perHour === 0) return false;
@@ -228,7 +225,7 @@ export class Budget {
     return true;
   }
 
-  /** Returns today's cost after `ms` more. */
+  /** Returns today's cost `ms` from now. */
   #spentIn(ms: number, perHour: number): number {
     return this.#spentToday + (perHour * Math.min(ms, this.#leftOfDayMs)) / HOUR_MS;
   }

@@ -4,22 +4,22 @@ import type { Demand, PoolMemory } from '../rule-types.ts';
 
 /** Observations more than this many ms apart, or a clock set back, break the continuous record. */
 const GAP_MS = 60_000;
-/** Arrivals are counted this many ms back. */
+/** Arrivals are counted over the last this many ms. */
 const LONG_MS = 300_000;
 const SHORT_MS = 60_000;
 const BURST_MS = 15_000;
 
 /**
- * Before any job has ended, a job is assumed to occupy a slot for this many ms; the assumption weighs as much as
+ * Before any job has ended, a job is assumed to occupy a slot for this many ms; the assumption has the weight of
  * PRIOR_JOBS jobs.
  */
 const PRIOR_SERVICE_MS = 10_000;
 const PRIOR_JOBS = 5;
-/** After this many jobs the older ones count half: what is learnt follows a change of the work. */
+/** After this many jobs the older ones count half, so that the learnt time follows a change of the work. */
 const FADE_AFTER_JOBS = 500;
 
 /**
- * Returns what the rule remembers of a pool after a reconciliation. The argument `before` is not changed.
+ * Returns the rule's memory of a pool after a reconciliation. The argument `before` is not changed.
  * @param ready launches whose workers should be connected
  */
 export function remember(
@@ -68,13 +68,13 @@ function fresh(now: number): PoolMemory {
 
 function countArrivals(memory: PoolMemory, total: number, now: number): void {
   const newest = memory.submitted.at(-1);
-  // A smaller total is another queue's, or one restored from a copy.
+  // A smaller total means another queue, or one restored from a copy.
   const samples = newest && newest[1] > total ? [] : memory.submitted;
   const kept = samples.filter(([at], index) => {
     const next = samples[index + 1];
     return at >= now - LONG_MS || (next !== undefined && next[0] > now - LONG_MS) || next === undefined;
   });
-  // Where nothing new was submitted, the newest sample stays valid, so that an idle pool's memory does not change.
+  // If nothing new was submitted, the newest sample stays valid, so that an idle pool's memory does not change.
   memory.submitted = kept.at(-1)?.[1] === total ? kept : [...kept, [now, total]];
 }
 
@@ -98,9 +98,9 @@ export function serviceSeconds({ busy_slot_ms, ended }: PoolMemory): number {
 }
 
 /**
- * Returns the rate of arrivals, jobs a second: the highest of those over five minutes, over one, and over the last
- * seconds, where only what chance does not explain counts.
- * @param mostMs older jobs do not count: after that long without any the rate is 0
+ * Returns the rate of arrivals, jobs a second: the highest of the rates over five minutes, over one, and over the last
+ * seconds; in the last seconds only what chance does not explain counts.
+ * @param mostMs older jobs do not count: after this long without a job the rate is 0
  */
 export function arrivalsPerSecond(memory: PoolMemory, mostMs: number, now: number): number {
   const within = (ms: number) => {
@@ -110,8 +110,7 @@ export function arrivalsPerSecond(memory: PoolMemory, mostMs: number, now: numbe
   };
   const rate = (longest: number) => {
     const ms = Math.max(BURST_MS, Math.min(longest, mostMs));
-    // Where the pool was observed for less than that, the jobs are spread over the observed time, though not over an
-    // instant.
+    // If the pool was observed for less than that, the jobs are spread over the observed time, but not over an instant.
     return within(ms) / Math.min(ms, Math.max(now - memory.since, BURST_MS));
   };
   const burst = within(BURST_MS);

@@ -20,7 +20,7 @@ import {
 } from './round.ts';
 import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
-/** Decides for one pool: compares the workers it needs with those it has. */
+/** Decides for one pool: compares the workers that it needs with those that it has. */
 export function decidePool(asked: Asked): Answer {
   const { pool, observed, market, budget } = asked;
   const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
@@ -35,14 +35,14 @@ export function decidePool(asked: Asked): Answer {
   const awaySince = memory?.away_since ?? {};
   const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
   const isOver = pool.removed || budget.isSpent;
-  // A pool that is ended, or stays as it is, exchanges no workers.
+  // A pool that is ended, or stays as it is, replaces no workers.
   const exchange =
     isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
   const capacity = capacityBeside(exchange, all);
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
   const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
   const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker };
-  // The machines' costs, and why they are skipped, before anything is decided.
+  // The machines' costs, and why they are skipped, as they are before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
   const answer = (
     wanted: number | null,

@@ -27,7 +27,7 @@ export interface Answer {
   memory: PoolMemory | undefined;
 }
 
-/** One pool in one reconciliation: the question, and what it shows. */
+/** One pool in one reconciliation: the question, and the facts that answer it. */
 export interface Round extends Asked {
   /** The pool's launches. */
   mine: Launch[];
@@ -40,16 +40,16 @@ export interface Round extends Asked {
 }
 
 type WithoutInputs<D> = D extends unknown ? Omit<D, 'inputs'> : never;
-/** A decision without its numbers, which are those of the whole round. */
+/** A decision without its numbers, which the whole round shares. */
 export type Step = WithoutInputs<Decision>;
 
 export interface Plan {
   steps: Step[];
   /** What the rule does, or why it does nothing; empty where there is nothing to report. */
   text: string;
-  /** Whether nothing is launched for want of a place or of money, which the end of a worker would free. */
+  /** Whether nothing is launched for lack of room or money, which the end of a worker would free. */
   isFull?: boolean;
-  /** The reason why a worker with the settings from before a change stays until an operator acts. */
+  /** The reason why a worker with settings from before a change stays until an operator acts. */
   stuck?: string;
 }
 
@@ -85,12 +85,12 @@ export function growTo(round: Round, target: number, why: string): Plan {
     .slice(0, Math.max(0, target - have));
   const missing = target - have - takenBack.length;
   const alive = mine.filter((launch) => !isFinal(launch)).length;
-  // Where no worker is ready and a start has failed, one probe at a time shows as much as many.
+  // While no worker is ready and a start has failed, one probe at a time shows as much as many would.
   const isProbe = breaker.failures > 0 && capacity.ready.length === 0;
   const most = isProbe ? 1 - capacity.starting.length : Math.max(2, have);
   const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), why);
   const count = launched.steps.length;
-  // Without this, both machines would start.
+  // Unless the late launches are ended, both machines would start.
   const replaced = capacity.late.filter(isUnanswered).slice(0, count);
   const reason = 'Nobody has answered its order, and another was launched in its place.';
   const steps: Step[] = [
@@ -129,7 +129,7 @@ export function shrinkTo(
   };
 }
 
-/** Returns those of these launches that may be ended, in the order in which they are. */
+/** Returns those of these launches that may be ended, in the order in which they are to end. */
 function victimsIn({ observed, market }: Round, memory: PoolMemory, among: Launch[]): Launch[] {
   const costOf = (launch: Launch) => {
     const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
@@ -184,7 +184,7 @@ function launchesOf(steps: readonly Step[]): Set<string> {
   return new Set(steps.flatMap((step) => ('launch_id' in step ? step.launch_id : [])));
 }
 
-/** Returns whether the launch's provider has a fresh list; without one its machines are left alone. */
+/** Returns whether the launch's provider has a fresh list; without one the provider's machines are left alone. */
 export function isHeard({ providers }: Observed, { provider }: Launch): boolean {
   return providers.find(({ name }) => name === provider)?.is_fresh ?? false;
 }
@@ -196,8 +196,8 @@ export function endReplaced({ exchange }: Round): Step[] {
 }
 
 /**
- * Launches a replacement where none is on its way and there is room for one. Where there is no room, and more than one
- * worker serves, one is drained first. A replacement that fails counts as any start: the breaker stops the next.
+ * Launches a replacement if none is on its way and there is room for one. If there is no room, and more than one worker
+ * serves, one is drained first. A replacement that fails counts as any start: the breaker stops the next.
  * @param steps the steps decided before
  */
 export function goOnExchanging(round: Round, memory: PoolMemory, steps: readonly Step[]): Plan {
@@ -251,7 +251,7 @@ export function plural(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns a time such as `14:03 UTC`, with the day where that is not today. */
+/** Returns a time such as `14:03 UTC`, with the day if that is not today. */
 export function timeOfDay(at: number, now: number): string {
   const [day, time] = new Date(at).toISOString().split('T') as [string, string];
   const today = new Date(now).toISOString().split('T')[0];

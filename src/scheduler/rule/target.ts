@@ -13,11 +13,11 @@ const LONGEST_WINDOW_MS = 30 * 60_000;
 /** While nothing waits, a pool has enough workers as long as arrivals keep at most this share of their slots busy. */
 const ENOUGH = 0.95;
 
-/** The number of workers that a pool should have. */
+/** The number of workers that a pool should have, with its parts. */
 export interface Target {
   /** The number of workers below which a launch is worth it. */
   workers: number;
-  /** The number of workers that is reported: `workers`, or the one that stays for lines of batches. */
+  /** The number of workers that is reported: `workers`, or the one worker that is kept for lines of batches. */
   wanted: number;
   /** The number of workers that arrivals need, without those that only work off the backlog. */
   sustained: number;
@@ -25,7 +25,7 @@ export interface Target {
   isPressing: boolean;
   /** The number of running workers that are kept for batches. */
   floor: number;
-  /** Lines of batches for which no worker is launched yet, and until when; null where there are none. */
+  /** Lines of batches for which no worker is launched yet, and until when; null: there are none. */
   batch_wait: BatchWait | null;
   why: string;
   inputs: string;
@@ -58,7 +58,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   const workers = bounded(callers.workers);
   const floor = have > 0 ? Math.min(batch.floor, most) : 0;
   const wanted = Math.max(workers, floor);
-  // A running worker takes the lines, and so does one that is launched for other jobs.
+  // A running worker takes the lines, and so does a worker that is launched for other jobs.
   const isWaiting = batch.begins_by !== null && batch.workers === 0 && have === 0 && workers === 0;
   const because = () => {
     if (batch.workers > forCallers)
@@ -89,7 +89,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   };
 }
 
-/** Returns why at least so many workers are to run. */
+/** Returns why at least this many workers are to run. */
 function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string {
   const least = `at least ${spec.min} ${spec.min === 1 ? 'is' : 'are'} to run`;
   return by_hand_until === null
@@ -133,26 +133,24 @@ function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
   return Math.min(LONGEST_WINDOW_MS, Math.max(LEAST_WINDOW_MS, 2000 * start.p80));
 }
 
-/**
- * Returns whether workers may be ended: a worker is known to be superfluous only after a whole window of observation.
- */
+/** Returns whether workers may be ended: a worker is surplus only after a whole window of observation. */
 export function canShrink(spec: Windowed, memory: PoolMemory, start: StartSeconds, now: number): boolean {
   return now - memory.since >= windowOf(spec, start);
 }
 
 /** The demand of a pool's callers, and the workers that it has. Times are in s. */
 interface CallerDemand {
-  /** Jobs that arrive a second. */
+  /** The number of jobs that arrive a second. */
   arrivals: number;
   /** The time that a job occupies a slot. */
   service: number;
   waiting: number;
-  /** Running jobs, without lines of batches. */
+  /** The number of running jobs, without lines of batches. */
   running: number;
   ready: number;
   /** The time until each starting worker is expected to be ready. */
   ready_in: number[];
-  /** The slots of a worker. */
+  /** The number of slots of a worker. */
   slots: number;
   /** The planned share of busy slots: u. */
   utilization: number;
@@ -163,11 +161,11 @@ interface CallerDemand {
 }
 
 interface CallerWorkers {
-  /** The workers that arrivals need. */
+  /** The number of workers that arrivals need. */
   sustained: number;
-  /** `sustained`, and the workers that work off the backlog. */
+  /** `sustained` plus the workers that work off the backlog. */
   workers: number;
-  /** The slots that arrivals keep busy. */
+  /** The number of slots that arrivals keep busy. */
   busy: number;
   /** The work of waiting jobs, slot-seconds. */
   backlog: number;
@@ -200,7 +198,7 @@ function workersForCallers(inputs: CallerDemand): CallerWorkers {
   return { sustained, workers: Math.max(sustained, Math.min(more, useful)), busy, backlog };
 }
 
-/** Batches launch a worker when their work takes this many times as long as a start. */
+/** Batches launch a worker if their work takes this many times as long as a start. */
 const STARTS_WORTH = 3;
 
 interface BatchWorkers {
@@ -212,17 +210,17 @@ interface BatchWorkers {
   backlog: number;
   /** The number of lines that have not begun to run. */
   lines: number;
-  /** The work from which on the lines are worth a start, slot-seconds. */
+  /** The work that makes the lines worth a start, slot-seconds. */
   worth: number;
-  /** When a worker is launched for the lines, however few there are, epoch ms; null where there are none. */
+  /** When a worker is launched for the lines, however few they are, epoch ms; null: there are none. */
   begins_by: number | null;
   why: string;
 }
 
 /**
  * Returns how many workers the lines of batches need. A start for one line costs more than the line, so batches launch
- * a worker only when there is work for several starts, or when a batch has to begin now to end within its window. The
- * rule plans to finish in half the time that is left.
+ * a worker only if there is work for several starts, or if a batch has to begin now to end within its window. The rule
+ * plans to finish in half the time that is left.
  * @param service seconds that a line occupies a slot
  * @param slots the slots of a worker
  * @param start seconds from the decision to ready
