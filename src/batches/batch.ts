@@ -5,7 +5,7 @@ export function isOver(status: BatchStatus): boolean {
   return status === 'failed' || status === 'completed' || status === 'cancelled' || status === 'expired';
 }
 
-/** Says whether the batch's window is over, or was so before the clock was set back. @param now epoch ms */
+/** Returns whether the batch's window is over, or was over before the clock was set back. @param now epoch ms */
 export function isExpiring({ is_expiring, expires_at }: Batch, now: number): boolean {
   return is_expiring || now >= expires_at;
 }
@@ -19,7 +19,7 @@ export interface LineFault {
   line: number | null;
 }
 
-/** The tokens of all lines that succeeded. */
+/** The sums of the tokens of all lines that succeeded. */
 export interface BatchUsage {
   input_tokens: number;
   cached_tokens: number;
@@ -43,7 +43,7 @@ export interface NewBatch {
   /** The window as the caller wrote it: "24h". */
   completion_window: string;
   metadata: Record<string, string> | null;
-  /** The time for which the batch's files are kept after it ended, ms. */
+  /** The time for which the batch's files are stored after it ended, ms. */
   output_kept_ms: number;
   /** The most lines that the batch may have. */
   most_lines: number;
@@ -55,14 +55,16 @@ export interface NewBatch {
   expires_at: number;
 }
 
-/** A batch in its present state. All times are in epoch ms; null: the batch has not come to that. */
+/** A batch in its present state. All times are in epoch ms; null: the batch has not reached that state. */
 export interface Batch extends NewBatch {
   status: BatchStatus;
-  /** True once the batch's window ended and its lines are called back, even if the clock is set back then. */
+  /**
+   * Whether the batch's window has ended and its lines are called back; stays true even if the clock is set back then.
+   */
   is_expiring: boolean;
   faults: LineFault[];
   /**
-   * True if no worker was known when the input was read: whether its models are served is asked until a worker is
+   * Whether no worker was known when the input was read: the runner then asks which models are served until one is
    * known.
    */
   is_unchecked?: boolean;
@@ -80,7 +82,7 @@ export interface Batch extends NewBatch {
   output_bytes: number;
   error_lines: number;
   error_bytes: number;
-  /** The lines of the error file by their error: the status of an answer, or a code. */
+  /** The number of lines in the error file by their error: the status of an answer, or a code. */
   error_counts: Record<string, number>;
   usage: BatchUsage;
   in_progress_at: number | null;
@@ -107,21 +109,23 @@ export function windowMs(text: string): number | null {
 /** The shapes of a batches object's arguments and answers, which are plain data. */
 
 /**
- * The lines that are still to be run, of all batches that ask for one model within one window. They may wait until
- * there is only just time to run them before `window_ends_at`.
+ * The lines still to be run, of all batches that ask for one model within one window. They may wait until there is only
+ * just time to run them before `window_ends_at`.
  */
 export interface Backlog {
   /** The model, by whatever name callers use, which chooses the pool; null: the only one there is. */
   model: string | null;
   /** The lines that are not done. */
   lines: number;
-  /** The lines among them that the queue has, pending or running: its own numbers count them, at priority -10. */
+  /**
+   * The lines among them that the queue has, pending or running: the queue's own numbers count them, at priority -10.
+   */
   in_queue: number;
   /** The end of the window, epoch ms. */
   window_ends_at: number;
 }
 
-/** The line of a batch whose turn is next. */
+/** The next line of a batch. */
 export interface NextLine {
   /** The model that the line names; null: none. */
   model: string | null;

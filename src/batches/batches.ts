@@ -56,7 +56,7 @@ export function createBatch(
   return batch;
 }
 
-/** Cancels a batch; one that is over, or ends already, stays as it is. @returns null if there is none */
+/** Cancels a batch; a batch that has ended, or is ending, stays as it is. @returns null if there is none */
 export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | null): Batch | null {
   const stored = findBatch(sql, id, viewer);
   if (stored === null) return null;
@@ -69,7 +69,7 @@ export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | nu
   return batch;
 }
 
-/** Returns a file that is listed, or what a batch has written so far to one that will be. */
+/** Returns a file that is listed, or the part that a batch has written so far of one that will be. */
 export function fileOf({ sql, now }: Ports, id: string, viewer: string | null): FileRecord | null {
   const listed = findFile(sql, id, viewer, now());
   if (listed !== null) return listed;
@@ -80,7 +80,7 @@ export function fileOf({ sql, now }: Ports, id: string, viewer: string | null): 
   return null;
 }
 
-/** Returns the files of a batch that have lines. @param endsAt when the batch ended, or will have ended; epoch ms */
+/** Returns the files of a batch that have lines. @param endsAt when the batch ended, or is to end, epoch ms */
 export function writtenFiles(batch: Batch, endsAt: number): FileRecord[] {
   const files = [
     { id: batch.output_file_id, name: 'output', lines: batch.output_lines, bytes: batch.output_bytes },
@@ -110,7 +110,7 @@ export function unlistFile(ports: Ports, id: string, viewer: string | null): Rem
 
 const MINUTE_MS = 60_000;
 
-/** Sums up the open lines of batches by model and window; windows that end within the same minute are one. */
+/** Sums up the open lines of batches by model and window; windows that end within the same minute count as one. */
 export function backlog(sql: Sql): Backlog[] {
   const windowEnds = new Map<number, number>();
   for (const { seq, batch } of activeBatches(sql)) {
@@ -132,14 +132,14 @@ export function backlog(sql: Sql): Backlog[] {
   return [...found.values()].sort((one, other) => one.window_ends_at - other.window_ends_at);
 }
 
-/** The interval of the alarm while batches run, ms: it restarts an object that the runtime has ended. */
+/** The interval of the alarm while batches run, ms: the alarm restarts an object that the runtime has ended. */
 const LOOK_AGAIN_MS = 30_000;
-/** The time for which a batch is remembered after it was created, ms. */
+/** A batch is stored for this long after it was created, ms. */
 const BATCH_KEPT_MS = 365 * 86_400_000;
 
 /**
- * Forgets what is too old, and makes sure that the alarm comes again: called at the start of the object, after whatever
- * may have begun a batch, and when the alarm comes.
+ * Forgets what is too old, and sets the alarm again: called at the start of the object, after any call that may have
+ * begun a batch, and when the alarm rings.
  * @returns whether there are batches to be run
  */
 export function lookAfter({ sql, now }: Pick<BatchPorts, 'sql' | 'now'>, alarm: Alarm): boolean {

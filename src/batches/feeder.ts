@@ -5,15 +5,15 @@ import { type LineOutcome, record, refusal } from './outcomes.ts';
 import type { BatchPorts, BatchSlots, LineJob } from './ports.ts';
 import { lineCounts, moveLines, nextLines, type StoredBatch, type StoredLine } from './store.ts';
 
-/** Bounds for the work of one step. */
+/** The bounds for the work of one step. */
 export interface RunnerSizes {
-  /** The lines of a pool that are in the queue: enough to keep its slots busy, few to call back. */
+  /** The number of lines of a pool in the queue: enough to keep its slots busy, few enough to call back. */
   window: { least: number; slots: number };
   /** The most lines that one call submits, and the most outcomes that one records. */
   mostAtOnce: number;
 }
 
-/** The most bytes of lines submitted in one call; one line may have more. */
+/** The most bytes of lines submitted in one call; a single line may have more. */
 const MOST_BYTES = 8 * 1024 * 1024;
 /** The pause before lines that the queue did not accept are submitted again, ms. */
 const PAUSE_MS = 2000;
@@ -145,15 +145,15 @@ export class Feeder {
   }
 
   /**
-   * Returns why the queue does not accept this tenant's lines for a model, as a clause, or null where it accepts them
-   * or was not asked yet.
+   * Returns why the queue does not accept this tenant's lines for a model, as a clause, or null if it accepts them or
+   * was not asked yet.
    */
   whyNotTaken(model: string, tenant: string | null): string | null {
     return this.#paused.get(pauseKey({ model, tenant }))?.why ?? null;
   }
 
   /**
-   * Makes the jobs of lines, by one call to each file, without the lines of a file that cannot be read now. A job is
+   * Makes the jobs of lines, with one call to each file, without the lines of a file that cannot be read now. A job is
    * null if its line can never be read again.
    */
   async #read(chosen: readonly Chosen[]): Promise<(Chosen & { job: LineJob | null })[]> {
@@ -172,7 +172,7 @@ export class Feeder {
     return (await Promise.all(read)).flat();
   }
 
-  /** Puts off a batch whose file cannot be read, so that no other batch waits for it. */
+  /** Postpones a batch whose file cannot be read, so that no other batch waits for it. */
   #putOff(batch: Batch, error: unknown): void {
     this.#unreadable.set(batch.id, this.#ports.now() + PAUSE_MS);
     this.#ports.log('warn', 'a batch waits: its file cannot be read', {
@@ -222,7 +222,7 @@ function pauseKey({ model, tenant }: Pick<Candidate, 'model' | 'tenant'>): strin
 
 /** The lines of one batch for one model, which compete for the next places of their pool in the queue. */
 export interface Contender {
-  /** The batch's tenant; null where no tokens are configured. */
+  /** The batch's tenant; null: no tokens are configured. */
   tenant: string | null;
   waiting: number;
   submitted: number;
@@ -231,8 +231,8 @@ export interface Contender {
 }
 
 /**
- * Gives out places, each to the tenant that has the fewest lines in the queue, and among its batches to the one that
- * must begin first.
+ * Gives out places in the queue, each to the tenant that has the fewest lines there, and among its batches to the one
+ * that must begin first.
  * @returns the number of places of each contender; those that get none are left out
  */
 export function shareOut<C extends Contender>(contenders: readonly C[], places: number): Map<C, number> {
@@ -267,10 +267,10 @@ function goesBefore(one: Tenant, other: Tenant): boolean {
   return one.line[0]!.latest_start < other.line[0]!.latest_start;
 }
 
-/** The time for which done lines count towards the pace, ms; in steps, so that little is stored. */
+/** Done lines count towards the pace for this long, ms; it is counted in steps, so that little is stored. */
 const REMEMBERED_MS = 300_000;
 const STEP_MS = 10_000;
-/** The least time that says anything about the pace, ms. */
+/** The pace of a shorter time than this, ms, says nothing. */
 const LEAST_MS = 5000;
 
 /** Measures how fast the lines of each pool are done. */
@@ -289,7 +289,7 @@ export class Pace {
     );
   }
 
-  /** Returns how long so many lines of a pool take, ms; 0 if nothing is known. */
+  /** Returns how long this many lines of a pool take, ms; 0 if nothing is known. */
   timeFor(configId: string, lines: number, now: number): number {
     const steps = (this.#steps.get(configId) ?? []).filter(({ at }) => at > now - REMEMBERED_MS);
     const elapsed = now - (steps[0]?.at ?? now);
@@ -297,7 +297,7 @@ export class Pace {
     return elapsed < LEAST_MS ? 0 : (lines * elapsed) / done;
   }
 
-  /** Returns how long so many lines of the fastest pool take, ms; Infinity if nothing is known. */
+  /** Returns how long this many lines of the fastest pool take, ms; Infinity if nothing is known. */
   leastTimeFor(lines: number, now: number): number {
     const times = [...this.#steps.keys()].map((configId) => this.timeFor(configId, lines, now));
     return Math.min(...times.filter((ms) => ms > 0));

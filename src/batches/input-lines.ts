@@ -14,7 +14,7 @@ import type { LineFault } from './batch.ts';
 
 const LINE_FEED = 0x0a;
 
-/** A line of a file, and where it stands, without its line end. */
+/** A line of a file without its line end, and its position. */
 export interface SplitLine {
   /** The line's number, from 1, counting blank lines too. */
   number: number;
@@ -25,9 +25,9 @@ export interface SplitLine {
 }
 
 /**
- * Splits a piece of a file into its lines, leaving blank ones out. What follows the last line end belongs to the next
+ * Splits a piece of a file into its lines, leaving blank ones out. The bytes after the last line end belong to the next
  * piece.
- * @param before the bytes and lines of the file that stand before the piece
+ * @param before the bytes and lines of the file before the piece
  * @param isLast whether the piece ends with the file: then the remainder is a line too
  * @param most the most lines to return; splitting stops at one more
  * @returns `taken`: the bytes that were split; `passed`: the lines, including blank ones
@@ -62,11 +62,9 @@ function isBlank(byte: number): boolean {
 /** A valid line of a batch's input. */
 export interface Line {
   custom_id: string;
-  /** The model that the line names; empty: none. */
+  /** The model that the line names; empty: it names none. */
   model: string;
-  /**
-   * A number that lines with the same beginning of their prompts share: run together, they share the engine's cache.
-   */
+  /** A number shared by lines whose prompts begin alike: if they run together, they share the engine's cache. */
   prefix: number;
 }
 
@@ -76,16 +74,16 @@ const CUSTOM_ID_CHARACTERS = 512;
  * bytes, and quotes two more.
  */
 const SHORT_BYTES = 6 * 2048 + 2;
-/** Lines of no more values than this are parsed once, so that malformed parts are reported before the batch begins. */
+/** Lines of at most this many values are parsed once, so that malformed parts are reported before the batch begins. */
 const PARSED_VALUES = 10_000;
 
 /**
- * Reads and checks a line. A line that may have many values is not parsed into objects, since everybody would wait for
- * that.
+ * Reads and checks a line. A line that may have many values is not parsed into objects, since all other work would wait
+ * for that.
  * @param bytes the line
  * @param number the line's number, from 1
  * @param endpoint the batch's endpoint
- * @param routes the routes of which lines may ask for any, if the endpoint says so
+ * @param routes the routes that lines may ask for, if the endpoint allows any of them
  */
 export function readLine(
   bytes: Uint8Array,
@@ -116,7 +114,7 @@ export function readLine(
       return fault('invalid_parameter', message, 'custom_id');
     }
     if (!custom_id.isWellFormed()) {
-      // The custom_id would come back as another one, since files are UTF-8.
+      // The custom_id would come back changed, since files are UTF-8.
       return fault('invalid_parameter', 'custom_id: half of a surrogate pair stands in it.', 'custom_id');
     }
     if (fields.method !== undefined && shortOf(fields.method) !== 'POST')

@@ -9,12 +9,12 @@ import { BATCHES_TABLES, type BatchesWanted, findBatch, listBatches } from './st
 
 /** The ports through which the object asks others. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
-  /** Returns the models that these names, as callers use them, stand for. */
+  /** Returns the models' own names for these names, which callers use. */
   ownModels(models: readonly (string | null)[]): (string | null)[];
 }
 
 /**
- * Knows the files and runs the batches of a queue id; there is one such object for each queue. Its methods are the
+ * Stores which files a queue id has, and runs its batches; there is one such object for each queue. Its methods are the
  * calls of the gateway: arguments and answers are plain data.
  */
 export class BatchesObject implements HostedObject {
@@ -76,7 +76,7 @@ export class BatchesObject implements HostedObject {
     return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
   }
 
-  /** Returns the next line of a batch that is not done, or null where there is none or the batch does not run. */
+  /** Returns the next line of a batch that is not done, or null if there is none or the batch does not run. */
   async nextLine(id: string): Promise<NextLine | null> {
     const stored = findBatch(this.#ports.sql, id, null);
     return stored === null ? null : this.#runner.nextLine(stored);
@@ -87,14 +87,14 @@ export class BatchesObject implements HostedObject {
     return listBatches(this.#ports.sql, wanted);
   }
 
-  /** Cancels a batch; one that is over, or ends already, stays as it is. Returns null if there is none. */
+  /** Cancels a batch; a batch that has ended, or is ending, stays as it is. Returns null if there is none. */
   async cancelBatch(id: string, viewer: string | null): Promise<Batch | null> {
     const batch = cancelBatch(this.#ports, id, viewer);
     this.#look();
     return batch;
   }
 
-  /** Returns what all batches still have to run; the window that ends first comes first. */
+  /** Returns what all batches still have to run, the window that ends first coming first. */
   async backlog(): Promise<Backlog[]> {
     const left = backlog(this.#ports.sql);
     const models = this.#ask.ownModels(left.map(({ model }) => model));

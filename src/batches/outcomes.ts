@@ -5,9 +5,9 @@ import { findBatch, moveLines, type StoredBatch, type StoredLine, saveBatch } fr
 
 /** The outcome of one line, as it is written. */
 export interface LineOutcome {
-  /** The file that the line is written to. */
+  /** The file to which the line's outcome is written. */
   file: 'output' | 'error';
-  /** True if the line was tried: a line that was never run counts neither as completed nor as failed. */
+  /** Whether the line was run: a line that was never run counts neither as completed nor as failed. */
   isTried: boolean;
   /** The status of an error's answer, or its code; null: the line succeeded. */
   kind: string | null;
@@ -45,7 +45,7 @@ function outcomeOf(customId: string, requestId: string, job: JobView): LineOutco
     };
   }
   const { http_status = response?.status, body = response?.body, code, message } = job.error ?? UNKNOWN;
-  // The engine's own answer is what the caller would have got without the batch.
+  // The engine's own answer is what the caller would have received without the batch.
   const answer =
     http_status === undefined
       ? null
@@ -112,9 +112,9 @@ function number(value: unknown): number {
 }
 
 /**
- * Returns the outcome of a line whose job has settled. It follows from what is stored alone, since the line may be in
- * its file already, and is counted as what it was then.
- * @param waited what lines of the batch waited for when it ended early, a clause; null: nobody can tell
+ * Returns the outcome of a line whose job has settled. It follows from stored facts alone, since the line may be in its
+ * file already, and must be counted as it was written there.
+ * @param waited what lines of the batch waited for when it ended early, a clause; null: that is unknown
  */
 export function settledOutcome(
   batch: Batch,
@@ -146,7 +146,9 @@ export function refusal(
   } as JobView);
 }
 
-/** Returns the outcome of a line for a model that nobody served when the batch was made, or null where it can run. */
+/**
+ * Returns the outcome of a line for a model that nobody served when the batch was made, or null if the line can run.
+ */
 export function unservedOutcome(batch: Batch, line: StoredLine): LineOutcome | null {
   const unserved = batch.unserved?.find(({ model }) => model === line.model);
   return unserved ? refusal(batch, line, unserved.message, unserved.code) : null;
@@ -172,7 +174,7 @@ function requestId(batch: Batch, line: StoredLine): string {
 /** The most kinds of errors that are counted separately. */
 const MOST_KINDS = 20;
 
-/** Counts a line that was written, in the numbers of its batch. */
+/** Counts a written line in the numbers of its batch. */
 function count(batch: Batch, { file, isTried, kind, usage }: LineOutcome): void {
   if (file === 'output') {
     batch.output_lines += 1;
@@ -190,12 +192,12 @@ function count(batch: Batch, { file, isTried, kind, usage }: LineOutcome): void 
   for (const name of Object.keys(batch.usage) as (keyof typeof usage)[]) batch.usage[name] += usage[name];
 }
 
-/** The most bytes that one call appends; one line may have more. */
+/** The most bytes that one call appends; a single line may have more. */
 const APPEND_BYTES = 8 * 1024 * 1024;
 
 /**
- * Records the outcomes of lines: those that are in their file already are not added again, then one commit notes and
- * counts all of them.
+ * Records the outcomes of lines: lines already in their file are not added again, then one commit notes and counts all
+ * of them.
  */
 export async function record(
   { sql, files }: Pick<BatchPorts, 'sql' | 'files'>,

@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import type { JobView, RouteList } from '../protocol/index.ts';
 
-/** The ports that batches are run with. Every call may be made twice with the same effect as once. */
+/** The ports of a batches object. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
   sql: Sql;
   /** Returns the time, epoch ms. It never goes back within one life of the object. */
@@ -25,7 +25,7 @@ export interface BatchQueue {
    * object had open before a restart, which would otherwise receive what settles from now on.
    */
   listenAnew(): Promise<void>;
-  /** Listens for jobs that were submitted before. @returns the ids under which there is no job */
+  /** Listens for jobs that were submitted before. @returns the ids that belong to no job */
   listen(jobIds: string[]): Promise<string[]>;
   /**
    * Returns the jobs that have settled, as soon as there is one, or none after `waitMs`; null if the queue has
@@ -35,11 +35,11 @@ export interface BatchQueue {
   /** Returns the state of a job; null if there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
-  /** Returns what a job waits for, as a clause, or null where it does not wait or nobody can tell now. */
+  /** Returns what a job waits for, as a clause, or null if it does not wait or that is unknown now. */
   whyWaiting(jobId: string): Promise<string | null>;
   /**
-   * Returns for each model, in order, why lines for it cannot run, or null where they can. The whole answer is null
-   * where no worker is known yet: the first one may serve any of them.
+   * Returns for each model, in order, why lines for it cannot run, or null if they can. The whole answer is null if no
+   * worker is known yet: the first one may serve any of them.
    */
   unserved(models: (string | null)[]): Promise<(Unserved | null)[] | null>;
   /**
@@ -65,7 +65,7 @@ export interface LineJob {
   deadline_seconds: number;
 }
 
-/** The slots of a pool that batch work may use; `config_id` is null where no connected worker serves the model. */
+/** The slots of a pool that batch work may use. `config_id` is null if no connected worker serves the model. */
 export interface BatchSlots {
   config_id: string | null;
   slots: number;
@@ -78,8 +78,8 @@ export interface Unserved {
 }
 
 /**
- * The answer to a submitted line. `wait`: the queue does not accept it now, because too much is pending or no worker
- * serves the model; `refused`: it never will.
+ * The answer to a submitted line. `wait`: the queue does not accept the line now, because too much is pending or no
+ * worker serves the model; `refused`: it never will.
  */
 export type SubmittedLine = 'submitted' | { wait: string } | { refused: string };
 
@@ -88,10 +88,10 @@ export interface BatchFiles {
   /** Returns the number of bytes of a file; null if it is gone. */
   size(fileId: string): Promise<number | null>;
   read(fileId: string, offset: number, length: number): Promise<Uint8Array>;
-  /** Reads lines of a file, in their order; a line that is not there is shorter than it should be. */
+  /** Reads lines of a file, in order; a line whose bytes are gone is shorter than it should be. */
   readLines(fileId: string, lines: { offset: number; length: number }[]): Promise<Uint8Array[]>;
   /** Adds lines whose keys the file does not have yet. @returns the number of the file's bytes */
   append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
-  /** Completes a file, to which nothing is added any more. @param expiresAt the epoch ms until which it is kept */
+  /** Completes a file: nothing is added to it any more. @param expiresAt the epoch ms until which it is stored */
   keep(fileId: string, expiresAt: number): Promise<void>;
 }

@@ -23,43 +23,43 @@ import {
 import { checkAgain, failUnserved, validate } from './validate.ts';
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
-/** The time that one request for settled jobs waits, ms: a new batch is handled only afterwards. */
+/** One request for settled jobs waits this long, ms: a new batch is handled only afterwards. */
 const QUESTION_MS = 1000;
 /**
- * Settled jobs are gathered for this long, ms, but for no more than a quarter of the least window takes: the slots stay
- * busy.
+ * Settled jobs are gathered for this long, ms, but for no more than a quarter of the time that the least window takes,
+ * so that the slots stay busy.
  */
 const GATHER_MS = 200;
 /** The pause after a call that failed, ms. */
 const PAUSE_MS = 2000;
-/** Lines that run when a batch is cancelled may end within this time, ms: they are paid for already. */
+/** Lines that run when a batch is cancelled may still end within this time, ms: they are paid for already. */
 const MAY_END_MS = 30_000;
 
 /**
  * Runs all batches of a queue id, one step of each after another. Every step can be repeated: jobs and lines of files
- * have names that follow from their line, and what is done is noted in the same commit that counts it.
+ * have names that follow from their line, and the commit that counts a line also notes it as done.
  */
 export class BatchRunner {
   readonly #ports: BatchPorts;
   readonly #sizes: RunnerSizes;
   #isRunning = false;
-  /** True while the queue reports the ends of the lines that it was given. */
+  /** Whether the queue reports the ends of the lines that it was given. */
   #isListening = false;
   readonly #pace = new Pace();
   readonly #feeder: Feeder;
   /** The epoch ms at which the failed step of a batch is repeated, by batch id; no other batch waits for it. */
   readonly #failing = new Map<string, number>();
-  /** What the lines of each batch that ends early waited for, as a clause, by batch id; null: nobody can tell. */
+  /** What the lines of each batch that ends early waited for, as a clause, by batch id; null: that is unknown. */
   readonly #waited = new Map<string, string | null>();
 
-  /** @param sizes smaller ones than in production let a small test meet what a large installation does */
+  /** @param sizes smaller sizes than in production let a small test reach what a large installation does */
   constructor(ports: BatchPorts, sizes = SIZES) {
     this.#ports = ports;
     this.#sizes = sizes;
     this.#feeder = new Feeder(ports, this.#pace, sizes);
   }
 
-  /** Starts the runner, unless it runs, because there may be something to do. */
+  /** Starts the runner, unless it is running; called when there may be something to do. */
   wake(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -198,8 +198,8 @@ export class BatchRunner {
   }
 
   /**
-   * Ends a batch whose window is over. That is noted before any line is called back, so that what is written of a line
-   * stays true even if the clock is set back.
+   * Ends a batch whose window is over. This is noted before any line is called back, so that what is written about a
+   * line stays true even if the clock is set back.
    */
   async #expire(stored: StoredBatch): Promise<void> {
     if (!stored.batch.is_expiring) {
@@ -209,11 +209,11 @@ export class BatchRunner {
     await this.#callBack(stored, 'expired');
   }
 
-  /** Ends a batch early: lines that the queue has are called back, others are recorded as not run. */
+  /** Ends a batch early: lines that the queue has are called back, the others are recorded as not run. */
   async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, queue } = this.#ports;
     const { seq, batch } = stored;
-    // The batch's lines were not all read, and none was begun.
+    // The batch's lines were not all read, and none has begun.
     if (batch.in_progress_at === null) return await this.#close(stored, why);
     const waited = await this.#whyWaited(stored);
     const waiting = waitingLines(sql, seq, this.#sizes.mostAtOnce);
@@ -275,7 +275,7 @@ export class BatchRunner {
   }
 }
 
-/** Says whether a batch goes on without waiting for any of its lines. */
+/** Returns whether a batch can go on without waiting for any of its lines. */
 function hasNextStep({ sql, now }: BatchPorts, { seq, batch }: StoredBatch): boolean {
   const { status } = batch;
   if (status === 'validating' || status === 'finalizing' || batch.unserved) return true;

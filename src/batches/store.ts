@@ -6,7 +6,7 @@ import { type Batch, isOver } from './batch.ts';
 
 export const BATCHES_TABLES: readonly string[] = [
   ...FILE_INDEX_TABLES,
-  // batch: the whole Batch as JSON; the other columns are those that rows are found by.
+  // batch: the whole Batch as JSON; the other columns are those by which rows are found.
   `CREATE TABLE batches (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
@@ -33,7 +33,7 @@ export const BATCHES_TABLES: readonly string[] = [
    ) WITHOUT ROWID`,
   `CREATE UNIQUE INDEX lines_custom_id ON lines (batch, custom_id)`,
   `CREATE INDEX lines_open ON lines (batch, state, model, prefix, number) WHERE state < 2`,
-  // The numbers of lines of a model that wait to be submitted, and that are submitted: stored, since they are read
+  // The numbers of lines of a model that wait to be submitted, and that are submitted; stored because they are read
   // often.
   `CREATE TABLE line_counts (
      batch INTEGER NOT NULL,
@@ -51,7 +51,7 @@ export interface StoredBatch {
 }
 
 export interface BatchesWanted {
-  /** The last batch of the previous page; null: the first page is wanted. */
+  /** The last batch of the previous page; null: the first page is requested. */
   after: string | null;
   limit: number;
   /** The tenant that asks, which sees its own batches alone; null sees all batches. */
@@ -112,7 +112,7 @@ export function activeBatches(sql: Sql): StoredBatch[] {
   return sql.exec(`SELECT seq, batch FROM batches WHERE is_over = 0 ORDER BY seq`).map(storedOf);
 }
 
-/** Says whether a batch that has not ended reads this file. */
+/** Returns whether a batch that has not ended reads this file. */
 export function isRead(sql: Sql, fileId: string): boolean {
   return sql.exec(`SELECT 1 FROM batches WHERE input_file_id = ? AND is_over = 0 LIMIT 1`, fileId).length > 0;
 }
@@ -129,11 +129,11 @@ function storedOf(row: Row): StoredBatch {
   return { seq: Number(row.seq), batch: JSON.parse(String(row.batch)) as Batch };
 }
 
-/** A line of a batch's input, and where its text stands there. */
+/** A line of a batch's input, and the position of its text there. */
 export interface StoredLine {
   number: number;
   custom_id: string;
-  /** The model that the line names; empty: none. */
+  /** The model that the line names; empty: it names none. */
   model: string;
   offset: number;
   length: number;
@@ -176,7 +176,7 @@ export function countNew(sql: Sql, batch: number, models: readonly string[]): vo
   }
 }
 
-/** Returns the next lines of a model to be submitted, those with the same beginning side by side. */
+/** Returns the next lines of a model to be submitted; lines whose prompts begin alike are side by side. */
 export function nextLines(sql: Sql, batch: number, model: string, most: number): StoredLine[] {
   return sql
     .exec(
@@ -218,7 +218,7 @@ export function hasOpenLines(sql: Sql, batch: number): boolean {
   return sql.exec(`SELECT 1 FROM line_counts WHERE batch = ? LIMIT 1`, batch).length > 0;
 }
 
-/** Finds a line that is not done. @returns null if the batch has none of this number */
+/** Finds a line that is not done. @returns null if the batch has no such line of this number */
 export function findOpenLine(sql: Sql, batch: number, number: number): StoredLine | null {
   const [row] = sql.exec(`SELECT * FROM lines WHERE batch = ? AND number = ? AND state < 2`, batch, number);
   return row ? lineOf(row) : null;

@@ -18,9 +18,9 @@ import {
   saveBatch,
 } from './store.ts';
 
-/** The time after a batch's window at which its last line may still be read, ms. */
+/** The last line of a batch may still be read this long after its window, ms. */
 const MOST_LATE_MS = 3_600_000;
-/** The bytes that are read and checked at a time: with more, the garbage of each step would make the process large. */
+/** The number of bytes read and checked at a time: with more, the garbage of each step would make the process large. */
 const PIECE_BYTES = 1024 * 1024;
 /** The most faults that are reported of one batch. */
 const MOST_FAULTS = 100;
@@ -70,12 +70,12 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
   const fault = faultsIn(ports, stored, taken === 0 && !isLast);
   if (fault !== null) return fail(ports, stored, fault);
-  // The progress is saved, in case `begin` cannot ask which models are served.
+  // The progress is saved for the case that `begin` cannot ask which models are served.
   saveBatch(sql, stored);
   await begin(ports, stored);
 }
 
-/** Keeps the bytes of a batch's input until the batch ends; the file may vanish from the list before. */
+/** Stores the bytes of a batch's input until the batch ends, even if the file is removed from the list before. */
 async function keepInput({ sql, files, now }: BatchPorts, batch: Batch): Promise<void> {
   const file = findFile(sql, batch.input_file_id, null, now());
   if (file === null || file.expires_at === null || file.expires_at > batch.expires_at) return;
@@ -139,7 +139,7 @@ function faultsIn(
   return batch.faults.length > 0 ? batch.faults : null;
 }
 
-/** Begins the batch, or fails it where nobody serves any of its models. */
+/** Begins the batch, or fails it if nobody serves any of its models. */
 async function begin(ports: BatchPorts, given: StoredBatch): Promise<void> {
   const unserved = await unservedModels(ports, given);
   const stored = findBatch(ports.sql, given.batch.id, null);
@@ -177,11 +177,9 @@ function about(code: string, message: string): LineFault {
   return { code, message, param: null, line: null };
 }
 
-/** Fails lines for models that nobody serves at once, so that they do not wait until the window of their batch ends. */
-
 type UnservedModel = { model: string } & Unserved;
 
-/** Returns the models of a batch that nobody serves, or null where no worker is known yet. */
+/** Returns the models of a batch that nobody serves, or null if no worker is known yet. */
 async function unservedModels(
   { sql, queue }: BatchPorts,
   { seq }: StoredBatch,
@@ -211,7 +209,10 @@ export async function checkAgain(ports: BatchPorts, given: StoredBatch): Promise
   saveBatch(ports.sql, stored);
 }
 
-/** Records some lines of the first unserved model as failed; if none is left, goes on to the next model. */
+/**
+ * Records some lines of the first unserved model as failed, so that they do not wait until the window of their batch
+ * ends; if none is left, goes on to the next model.
+ */
 export async function failUnserved(ports: BatchPorts, stored: StoredBatch, most: number): Promise<void> {
   const { seq, batch } = stored;
   const [first, ...others] = batch.unserved ?? [];

@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import { PieceCutter } from './upload.ts';
 
-/** The length of an upload's parts: all must have one length, at least 5 MiB; only the last may be shorter. */
+/** The length of an upload's parts: all must be equally long, at least 5 MiB; only the last may be shorter. */
 const PART_BYTES = 8 * 1024 * 1024;
 
 /** The part of an R2Bucket's interface that is used here. */
@@ -37,15 +37,15 @@ interface Part {
   etag: string;
 }
 
-/** The error of a bucket that has nothing under the key of a file that was put there. */
+/** The error of a bucket that has nothing under the key of a file that was stored there. */
 export class LostError extends BucketError {
   override name = 'LostError';
 }
 
 /**
- * Stores the bytes of one file in the bucket. A row says what may lie in the bucket, and is committed before anything
- * does: with the id of the upload while the upload is not complete, so that the object can end it after a crash;
- * without an id, the file is whole.
+ * Stores the bytes of one file in the bucket. A row, committed before anything is sent, says what may lie in the
+ * bucket: with the id of the upload while the upload is not complete, so that the object can end it after a crash;
+ * without an id once the file is whole.
  */
 export class BucketFile {
   readonly #sql: Sql;
@@ -53,7 +53,7 @@ export class BucketFile {
   readonly #id: string;
   readonly #key: string;
 
-  /** @param bucket null: none is bound, so nothing is put there, and files that are there cannot be read */
+  /** @param bucket null: none is bound, so nothing is stored there, and files that are there cannot be read */
   constructor(sql: Sql, bucket: FileBucket | null, id: string) {
     this.#sql = sql;
     this.#bucket = bucket;
@@ -65,7 +65,7 @@ export class BucketFile {
     return this.#uploadId === null;
   }
 
-  /** True if bytes of the file may lie in the bucket. */
+  /** Whether bytes of the file may lie in the bucket. */
   get isThere(): boolean {
     return this.#uploadId !== undefined;
   }
@@ -77,12 +77,12 @@ export class BucketFile {
     );
   }
 
-  /** @throws BucketError */
+  /** Returns the file's bytes as a stream. @throws BucketError */
   async content(): Promise<ReadableStream<Uint8Array>> {
     return (await this.#get()).body;
   }
 
-  /** @throws BucketError */
+  /** Reads a part of the file. @throws BucketError */
   async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
     if (length <= 0) return new Uint8Array();
     return new Uint8Array(await (await this.#get({ range: { offset, length } })).arrayBuffer());
@@ -144,12 +144,14 @@ class BucketWriter {
     this.#cutter.push(bytes);
   }
 
-  /** Sends full parts. Callers await it before they push more, or the parts gather in memory. @throws BucketError */
+  /**
+   * Sends full parts. Callers await this before they push more; otherwise parts gather in memory. @throws BucketError
+   */
   async flush(): Promise<void> {
     await this.#send().catch(asBucketError);
   }
 
-  /** Sends the rest of the file, which is whole then. @throws BucketError */
+  /** Sends the rest of the file, which is then whole. @throws BucketError */
   async end(): Promise<void> {
     await this.#end().catch(asBucketError);
   }
@@ -167,7 +169,7 @@ class BucketWriter {
   async #end(): Promise<void> {
     this.#cutter.end();
     if (this.#upload === null && this.#full.length <= 1) {
-      // The file is noted as one that may be there, so that it is deleted after a crash.
+      // The row says that the file may be there, so that the file is deleted after a crash.
       this.#note('');
       await this.#bucket.put(this.#key, this.#full[0] ?? new Uint8Array());
     } else {

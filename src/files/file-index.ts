@@ -11,23 +11,23 @@ export interface FileRecord {
   bytes: number;
   /** The time of creation, epoch ms. */
   created_at: number;
-  /** The time at which the file expires, epoch ms; null: it is kept until it is deleted. */
+  /** When the file expires, epoch ms; null: it is stored until it is deleted. */
   expires_at: number | null;
 }
 
 /** The length of the pieces of an upload; the last may be shorter. A row holds at most 2 MB on Cloudflare. */
 export const PIECE_BYTES = 128 * 1024;
 
-/** Knows which files jobs have: the queue object of the same id. */
+/** Tells which files jobs have; implemented by the queue object of the same id. */
 export interface JobFiles {
   /**
-   * Returns, in order, until when each file is kept at least, epoch ms; then the queue is asked again. Null: its job no
-   * longer has it.
+   * Returns, in order, until when each file is stored at least, epoch ms; after that time the queue is asked again.
+   * Null: the file's job no longer has it.
    */
   filesKeptUntil(files: { file: string; job: string }[]): Promise<(number | null)[]>;
 }
 
-/** The most bytes that one call carries, except for a longer line. */
+/** The most bytes that one call carries; a single line may have more. */
 export const READ_BYTES = 8 * 1024 * 1024;
 
 export const FILE_INDEX_TABLES = [
@@ -47,7 +47,7 @@ export const FILE_INDEX_TABLES = [
 /** The files that a list shows. */
 export interface FilesWanted {
   purpose: FilePurpose | null;
-  /** The last file of the previous page; null: the first page is wanted. */
+  /** The last file of the previous page; null: the first page is requested. */
   after: string | null;
   order: 'asc' | 'desc';
   limit: number;
@@ -77,7 +77,7 @@ export function addFile(sql: Sql, file: FileRecord): void {
 /**
  * Finds a file that the viewer may see.
  * @param viewer null sees all
- * @param now epoch ms: a file that has expired by then is not found
+ * @param now epoch ms; a file that has expired by then is not found
  */
 export function findFile(sql: Sql, id: string, viewer: string | null, now: number): FileRecord | null {
   const [row] = sql.exec(
@@ -118,7 +118,7 @@ export function removeFile(sql: Sql, id: string): void {
 }
 
 /**
- * Forgets the files that have expired; the bytes end by themselves.
+ * Deletes expired files from the list; their bytes expire by themselves.
  * @returns when the next file expires, epoch ms; null: none does
  */
 export function forgetExpired(sql: Sql, now: number): number | null {

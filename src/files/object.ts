@@ -21,15 +21,15 @@ import {
   streamOf,
 } from './piece-table.ts';
 
-/** An upload that gets no new piece for this long has broken off, ms: a sender is late long before. */
+/** An upload without a new piece for this long, ms, has been broken off: a slow sender pauses for far less. */
 const UNFINISHED_MS = 300_000;
 
 /** The time until a failed removal from the bucket is tried again, ms. */
 const REMOVED_AGAIN_MS = 600_000;
 
 /**
- * The time for which a file is kept for a job before the queue is asked whether the job has it, ms: no call of the
- * queue that names the file takes so long.
+ * A file is stored for a job for this long before the queue is asked whether the job has it, ms: no call of the queue
+ * that names the file takes so long.
  */
 const UNASKED_MS = 3_600_000;
 /** The time until a queue that did not answer is asked again, ms. */
@@ -43,14 +43,14 @@ interface Asked {
 }
 
 /**
- * Holds the bytes of a queue id's files. file-index.ts knows which files there are, whose they are and how long they
- * are kept. There is one object for the bytes of all files, since each object has a database of its own. Bytes arrive
+ * Stores the bytes of a queue id's files. file-index.ts knows which files there are, whose they are and how long they
+ * are stored. There is one object for the bytes of all files, since each object has a database of its own. Bytes arrive
  * in rows; if there is a bucket, the bytes of a file to which nothing more is added are moved there, one file at a
  * time.
  *
- * Payloads and results of jobs are stored before the queue names them. The queue never says when it no longer needs
- * them: this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and
- * no job without its file. Every call may be made twice with the same effect as once.
+ * Payloads and results of jobs are stored before the queue names them. The queue never reports that it no longer needs
+ * them: this object asks when their time is over. So a crash between two steps leaves a file that expires by itself,
+ * and no job without its file. Every call may be made twice with the same effect as once.
  */
 export class FileObject implements HostedObject {
   readonly #host: ObjectHost;
@@ -85,8 +85,9 @@ export class FileObject implements HostedObject {
   }
 
   /**
-   * Stores a piece of an upload, which is removed unless the next piece, `keep` or `keepForJob` follows within minutes.
-   * @param number from 0; the first begins the file
+   * Stores a piece of an upload. The upload is removed unless the next piece, `keep` or `keepForJob` follows within
+   * minutes.
+   * @param number from 0; the first piece begins the file
    * @returns false if the earlier pieces are gone
    */
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
@@ -99,8 +100,8 @@ export class FileObject implements HostedObject {
   }
 
   /**
-   * Completes a file, to which nothing is added any more.
-   * @param expiresAt the epoch ms until which it is kept; null: until it is removed
+   * Completes a file: nothing is added to it any more.
+   * @param expiresAt the epoch ms until which it is stored; null: until it is removed
    */
   async keep(id: string, expiresAt: number | null): Promise<void> {
     setExpiry(this.#sql, id, expiresAt);
@@ -109,7 +110,7 @@ export class FileObject implements HostedObject {
   }
 
   /**
-   * Completes a file that is the payload or a result of a job: it is kept for an hour, and then as long as the queue
+   * Completes a file that is the payload or a result of a job: it is stored for an hour, and then as long as the queue
    * says (`JobFiles`).
    * @returns false if the pieces are gone
    */
@@ -133,7 +134,9 @@ export class FileObject implements HostedObject {
     return part!;
   }
 
-  /** Reads lines of an uploaded file, together at most READ_BYTES, or a single longer one; each as `read` does. */
+  /**
+   * Reads lines of an uploaded file, together at most READ_BYTES, or a single longer line; each line as `read` does.
+   */
   async readLines(
     id: string,
     lines: { offset: number; length: number }[],
@@ -165,7 +168,7 @@ export class FileObject implements HostedObject {
     const file = findStored(this.#sql, id);
     if (file === null) return;
     removePieces(this.#sql, file);
-    // If the bucket does not delete the file now, the alarm deletes or aborts it later.
+    // If the bucket does not delete the file now, the alarm deletes the file or aborts its upload later.
     setExpiry(this.#sql, id, this.#host.now() + REMOVED_AGAIN_MS);
     this.#arm();
     if (this.#bucket || this.#bucketFile(id).isThere) await this.#inTurn(() => this.#bucketFile(id).remove());
@@ -182,7 +185,7 @@ export class FileObject implements HostedObject {
     this.#arm();
   }
 
-  /** Returns the expired files that are to be removed. Files that jobs have, or may have, get more time. */
+  /** Returns the expired files to be removed. Files that jobs have, or may have, get more time. */
   async #ended(due: readonly { id: string; job: string | null }[]): Promise<string[]> {
     const ended = due.flatMap(({ id, job }) => (job === null ? [id] : []));
     const asked = due.flatMap(({ id, job }) => (job === null ? [] : [{ file: id, job }]));

@@ -14,7 +14,7 @@ export const FILE_TABLES: readonly string[] = [
      job TEXT
    )`,
   `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
-  // key: the number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
+  // key: the number of a piece of an upload, or of the line that a batch wrote; a long line has several pieces.
   `CREATE TABLE pieces (
      seq INTEGER PRIMARY KEY,
      file INTEGER NOT NULL,
@@ -25,7 +25,7 @@ export const FILE_TABLES: readonly string[] = [
    )`,
   // This index yields pieces in the order in which they were stored.
   `CREATE INDEX pieces_file ON pieces (file)`,
-  // upload_id: the id of a multipart upload that is not complete, or '' for a simple one; null: the whole file is
+  // upload_id: the id of a multipart upload that is not complete, or '' for a simple upload; null: the whole file is
   // there.
   `CREATE TABLE in_bucket (id TEXT PRIMARY KEY, upload_id TEXT) WITHOUT ROWID`,
 ];
@@ -45,7 +45,7 @@ export function makeStored(sql: Sql, id: string): StoredFile {
   return findStored(sql, id)!;
 }
 
-/** Sets when a file expires. @param expiresAt null: never */
+/** Sets when a file expires. @param expiresAt epoch ms; null: never */
 export function setExpiry(sql: Sql, id: string, expiresAt: number | null): void {
   sql.exec(`UPDATE files SET expires_at = ? WHERE id = ?`, expiresAt, id);
 }
@@ -61,7 +61,7 @@ export function setJob(sql: Sql, id: string, job: string, expiresAt: number): bo
   return set.length > 0;
 }
 
-/** Returns at most `most` expired files, each with the job that may have it, if one may. */
+/** Returns at most `most` expired files, each with the job that may have it, if there is one. */
 export function expired(sql: Sql, now: number, most: number): { id: string; job: string | null }[] {
   const due = sql.exec(
     `SELECT id, job FROM files WHERE expires_at <= ? ORDER BY expires_at LIMIT ?`,
@@ -80,7 +80,7 @@ export function hasFiles(sql: Sql): boolean {
   return sql.exec(`SELECT 1 FROM files LIMIT 1`).length > 0;
 }
 
-/** Adds bytes under a key that has none yet; does nothing under one that has. */
+/** Adds bytes under a key, unless there are bytes under it already. */
 export function addBytes(sql: Sql, { seq }: StoredFile, key: number, bytes: Uint8Array): void {
   const insert = (part: number) => {
     const at = part * PIECE_BYTES;
@@ -98,8 +98,8 @@ export function addBytes(sql: Sql, { seq }: StoredFile, key: number, bytes: Uint
 }
 
 /**
- * Reads a part of an uploaded file, whose pieces all have one length except the last. Returns fewer bytes where pieces
- * are gone.
+ * Reads a part of an uploaded file, whose pieces are equally long except the last. Returns fewer bytes if pieces are
+ * gone.
  */
 export function readPart(
   sql: Sql,
@@ -111,8 +111,8 @@ export function readPart(
   let at = 0;
   while (at < length) {
     const key = Math.floor((offset + at) / PIECE_BYTES);
-    // Only the wanted bytes of a long piece are read, since the whole piece would be garbage at once. They count from
-    // 1.
+    // Only the requested bytes of a long piece are read, since the whole piece would become garbage at once. SQL's
+    // substr counts bytes from 1.
     const [piece] = sql.exec(
       `SELECT substr(bytes, ?, ?) AS bytes FROM pieces WHERE file = ? AND key = ? AND part = 0`,
       offset + at - key * PIECE_BYTES + 1,
@@ -171,7 +171,7 @@ function* piecesUntil(sql: Sql, file: number, last: number): Generator<Uint8Arra
   }
 }
 
-/** Streams pieces as the reader asks for them. @param over called once nothing more is read */
+/** Streams pieces as the reader asks for them. @param over is called once nothing more is read */
 export function streamOf(pieces: Iterator<Uint8Array, void>, over: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     pull: (controller) => {

@@ -9,9 +9,10 @@ const CALL_BYTES = 1024 * 1024;
 export type JobFileCalls = Pick<CallsOf<FileObject>, 'put' | 'keepForJob'>;
 
 /**
- * Stores the payload or a result of a job: durable when this resolves, and kept for an hour for the queue to name it.
+ * Stores the payload or a result of a job. It is durable when this resolves, and stored for an hour for the queue to
+ * name it.
  * @param call calls the object of files, once more if it restarted
- * @throws Error where earlier pieces were gone before all had arrived
+ * @throws Error if earlier pieces were gone before all had arrived
  */
 export async function putJobFile(
   call: <T>(ask: (files: JobFileCalls) => Promise<T>) => Promise<T>,

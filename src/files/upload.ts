@@ -4,7 +4,7 @@ import { FormError, FormParser, type FormPart, joinBytes } from '../protocol/ind
 export interface FormFields {
   /** The name of the form's file; null: the form has no file. */
   filename: string | null;
-  /** The fields that are no files; of several with the same name, the last. */
+  /** The values of the fields that are no files; of several fields with the same name, the last value. */
   fields: Map<string, string>;
 }
 
@@ -15,7 +15,7 @@ const MOST_PARTS = 32;
 
 /**
  * Reads a form with one file, within limits: whatever its length, only the bytes that have just arrived are in memory.
- * Clients differ in the order of parts: OpenAI's for Node sends the file before the fields that say what it is for, the
+ * Clients differ in the order of parts: OpenAI's client for Node sends the file before the fields that describe it, the
  * one for Python after them.
  */
 export class FileForm {
@@ -38,12 +38,12 @@ export class FileForm {
     });
   }
 
-  /** @throws FormError */
+  /** Reads more bytes of the form. @throws FormError */
   push(bytes: Uint8Array): void {
     this.#form.push(bytes);
   }
 
-  /** @throws FormError where the form is not whole */
+  /** Ends the form. @throws FormError if the form is incomplete */
   end(): FormFields {
     this.#form.end();
     return { filename: this.#filename, fields: this.#fields };
@@ -74,7 +74,7 @@ export class FileForm {
   }
 }
 
-/** Gathers bytes that come in any lengths into pieces of one length; the last may be shorter. */
+/** Gathers bytes that arrive in any lengths into pieces of one length; the last may be shorter. */
 export class PieceCutter {
   readonly #length: number;
   readonly #take: (piece: Uint8Array) => void;
@@ -83,7 +83,7 @@ export class PieceCutter {
   /** The number of bytes pushed so far. */
   bytes = 0;
 
-  /** @param take is given each piece, which is valid only during the call */
+  /** @param take receives each piece, which is valid only during the call */
   constructor(length: number, take: (piece: Uint8Array) => void) {
     this.#length = length;
     this.#take = take;

@@ -6,14 +6,14 @@ import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
 /**
- * A source of machines. A driver is stateless: its launches are in the provider's list by their names, and everything
- * else is stored by the scheduler. Every call ends within its time limit; a call whose effect is not known answers
- * `unknown`, never an error and never a guess.
+ * A source of machines. A driver is stateless: the provider's list has its launches by their names, and the scheduler
+ * stores everything else. Every call ends within its time limit; a call whose effect is not known answers `unknown`,
+ * never an error and never a guess.
  */
 export interface Driver {
   /**
-   * Starts a container under `request.name`. Looks for the name first where `request.may_exist`, and never makes a
-   * second container of a name: it answers with the one that exists.
+   * Starts a container under `request.name`. If `request.may_exist`, looks for the name first, and never makes a second
+   * container of that name: it answers with the existing one.
    */
   launch(request: LaunchRequest): Promise<LaunchOutcome>;
   /**
@@ -23,12 +23,12 @@ export interface Driver {
    */
   list(prefix: string): Promise<ListedMachine[]>;
   /**
-   * Ends a machine, whatever its state. `terminated` says that it is gone, now or before; while it still exists,
-   * however long that lasts, the answer is `terminating`, and the same order asks again. Without an external id it
-   * ends every machine of exactly that name. No other machine is ever ended.
+   * Ends a machine, whatever its state. `terminated` says that the machine is gone, now or before; while it still
+   * exists, however long that lasts, the answer is `terminating`, and the same order asks again. Without an external id
+   * it ends every machine of exactly that name. No other machine is ever ended.
    */
   terminate(machine: MachineKey): Promise<LaunchOutcome>;
-  /** Returns the price of one GPU by instance type, US dollars an hour, where the provider reports it. */
+  /** Returns the price of one GPU by instance type, US dollars an hour, if the provider reports it. */
   prices?(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]>;
   /** Closes connections and timers. Machines run on. */
   close?(): void | Promise<void>;
@@ -45,7 +45,7 @@ export interface LaunchRequest {
   instance_type: string;
   gpus: number;
   disk_gb: number | null;
-  /** The most that the machine may cost, US dollars an hour; null for any price. */
+  /** The highest price of the machine, US dollars an hour; null: any price. */
   price_per_hour: number | null;
   image: string | null;
   /** The container's whole environment; CASOLA_INSTANCE_ID is `name`. It holds secrets and is never logged. */
@@ -76,12 +76,10 @@ export type MakeDriver<Kind extends ProviderSpec['driver'] = ProviderSpec['drive
 
 /** The image of a pool that names none. */
 export const DEFAULT_IMAGE = 'ghcr.io/worker-vllm/worker-vllm:latest';
-/**
- * The gigabytes of the container's disk where the candidate gives none: room for the image, and a model of some size.
- */
+/** The gigabytes of the container's disk if the candidate gives none: room for the image, and a model of some size. */
 export const DEFAULT_DISK_GB = 60;
 
-/** The seconds that a worker on a remote machine has to finish its jobs, where its pool does not say. */
+/** The seconds that a worker on a remote machine has to finish its jobs, unless its pool says otherwise. */
 export const FAR_GRACE_SECONDS = 60;
 /** Spare time for slow nodes, ms. */
 const SPARE_MS = 8000;

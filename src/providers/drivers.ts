@@ -22,7 +22,7 @@ const DRIVERS: { [K in Kind]: () => Promise<MakeDriver<K>> } = {
 /** The names of all drivers. */
 export const DRIVER_NAMES = Object.keys(DRIVERS) as Kind[];
 
-/** @throws UserError when the driver cannot work here */
+/** Makes the driver of a provider. @throws UserError when the driver cannot work here */
 export async function makeDriver(spec: ProviderSpec, ports: DriverPorts): Promise<Driver> {
   const load = DRIVERS[spec.driver] as () => Promise<MakeDriver>;
   return await (await load())(spec, ports);

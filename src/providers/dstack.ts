@@ -57,7 +57,7 @@ const STATES: Record<string, ListedMachine['state']> = {
 };
 const FINISHED = new Set(['terminated', 'failed', 'done']);
 const ENDED_BY_US = new Set(['stopped_by_user', 'aborted_by_user']);
-/** The reasons of runs for which no machine was found, or whose machine was taken back. */
+/** The termination reasons of runs for which no machine was found, or whose machine was taken back. */
 const NO_CAPACITY = new Set(['failed_to_start_due_to_no_capacity', 'interrupted_by_no_capacity']);
 
 /** The longest name that dstack takes, `^[a-z][a-z0-9-]{1,40}$`. */
@@ -75,8 +75,8 @@ export const makeDstack: MakeDriver<'dstack'> = (spec, ports) => {
 
 /**
  * A driver for runs of dstack, which has some twenty clouds behind it. A run's name is unique in its project, and an
- * apply that expects no run fails where one exists: the name is the idempotency key. dstack looks for a machine after
- * it has taken the run, so often only the list shows that there is no room for it.
+ * apply that expects no run fails if one exists, so the name is the idempotency key. dstack looks for a machine after
+ * it has accepted the run, so often only the list shows that there is no room for it.
  */
 class Dstack implements Driver {
   readonly #spec: Spec;
@@ -125,7 +125,7 @@ class Dstack implements Driver {
       const answer = await this.#inProject('apply', body, until);
       const refusal = this.#refusalOf(what, answer);
       if (!refusal) return { ...launched(this.#api.read(what, answer, Run)), price_per_hour: price };
-      // A 400 may mean that the name was taken meanwhile.
+      // A 400 may mean that another call has taken the name.
       const run = answer.status === 400 ? await this.#find(request.name, until) : null;
       return run ? launched(run) : refusal;
     } catch (error) {
@@ -151,16 +151,14 @@ class Dstack implements Driver {
     return status >= 400 && status < 500 ? { kind: 'rejected', detail: said } : null;
   }
 
-  /** @throws NoAnswerError */
+  /** Finds a run by its name. @throws NoAnswerError */
   async #find(name: string, until: number): Promise<Run | null> {
     const answer = await this.#inProject('get', { run_name: runNameOf(name) }, until);
     if (answer.status === 400 && this.#api.said('', answer).includes('Run not found')) return null;
     return this.#api.read('the request for a run', answer, Run);
   }
 
-  /**
-   * Lists all active runs, and the newest of the ended ones: those cost nothing, and are listed for what they report.
-   */
+  /** Lists all active runs, and the newest of the ended ones, which cost nothing, for what they report. */
   async list(prefix: string): Promise<ListedMachine[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     const [active, newest] = [await this.#activeRuns(until), await this.#page(false, undefined, until)];
@@ -199,7 +197,7 @@ class Dstack implements Driver {
       if (!run || (external_id !== null && run.id !== external_id)) return { kind: 'terminated' };
       const names = { runs_names: [runNameOf(name)] };
       const hasEnded = FINISHED.has(run.status);
-      // A stop is only the order to end. A run that has ended is deleted, so that it is listed no more.
+      // A stop only orders the end. A run that has ended is deleted, so that it is listed no more.
       const answer = hasEnded
         ? await this.#inProject('delete', names, until)
         : await this.#inProject('stop', { ...names, abort: false }, until);
@@ -240,7 +238,7 @@ function runNameOf(name: string): string {
   return [parts[0], parts[1], parts.at(-1)].join('-');
 }
 
-/** Returns the whole name, for which the run's own may be short. */
+/** Returns the whole name, which the run's own name may abbreviate. */
 function nameOf({ run_spec: { run_name, configuration } }: Run): string {
   const told = configuration.env?.CASOLA_INSTANCE_ID;
   return typeof told === 'string' && runNameOf(told) === run_name ? told : run_name;
@@ -261,7 +259,7 @@ function runSpecOf(request: LaunchRequest) {
     env,
     resources: { gpu: gpusOf(request), disk: `${disk_gb ?? DEFAULT_DISK_GB}GB..` },
     spot_policy: 'on-demand',
-    // The scheduler decides about new tries, and waits for no machine.
+    // The scheduler decides about new tries, and dstack must not wait for a machine.
     retry: false,
     max_duration: 'off',
     stop_duration: secondsToEnd(env),
@@ -272,7 +270,7 @@ function runSpecOf(request: LaunchRequest) {
   return { run_name: runNameOf(name), configuration };
 }
 
-/** Returns whether nothing is left of a run: it ended as ordered, or was deleted since. */
+/** Returns whether nothing is left of a run: it ended as ordered, or has been deleted. */
 function isOver({ status, termination_reason, deleted }: Run): boolean {
   return Boolean(deleted) || (FINISHED.has(status) && ENDED_BY_US.has(termination_reason ?? ''));
 }

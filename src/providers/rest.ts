@@ -21,7 +21,7 @@ const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 export interface Answer {
   status: number;
   headers: Headers;
-  /** The answer's value where it is JSON, else its text. */
+  /** The answer's value if it is JSON, else its text. */
   body: unknown;
 }
 
@@ -33,22 +33,22 @@ export interface RestRequest {
   /** When the driver's call ends, epoch ms. */
   until: number;
   /**
-   * Returns whether a 429 says that a quota is used up, so that no wait within the call helps. Left out, none says
-   * that.
+   * Returns whether a 429 says that a quota is used up, so that no wait within the call helps. If left out, no 429 says
+   * so.
    */
   isUsedUp?(answer: Answer): boolean;
 }
 
 /**
- * The error where the provider may or may not have carried the call out: it did not answer, or not in a way that shows
- * it. Its message is for the operator.
+ * The error when nobody knows whether the provider has carried the call out: it did not answer, or its answer does not
+ * show it. The message is for the operator.
  */
 export class NoAnswerError extends Error {}
 
-/** The error where the provider takes no more requests for now, so that this one was not sent. */
+/** The error when the provider takes no more requests for now, so that this request was not sent. */
 class NotSentError extends NoAnswerError {}
 
-/** One provider's HTTP interface. It waits after an answer of 429; the caller judges every other answer. */
+/** Calls one provider's HTTP interface. It waits after an answer of 429; the caller judges every other answer. */
 export class RestApi {
   readonly provider: string;
   readonly #ports: DriverPorts;
@@ -62,7 +62,7 @@ export class RestApi {
     this.#headers = { authorization: `Bearer ${api.token}`, accept: 'application/json' };
   }
 
-  /** @throws NoAnswerError when no answer came in time, NotSentError when the request could not be sent */
+  /** Sends a request. @throws NoAnswerError when no answer came in time, NotSentError when it could not be sent */
   async ask(request: RestRequest): Promise<Answer> {
     const { method, path, pace, until } = request;
     while (true) {
@@ -123,7 +123,7 @@ export class RestApi {
     );
   }
 
-  /** Returns what the provider answered, for people. */
+  /** Writes the provider's answer for people. */
   said(what: string, { status, body }: Answer): string {
     const words = wordsOf(body).slice(0, SHOWN_CHARACTERS);
     return `${this.provider} answered ${what} with ${status}${words ? `: ${words}` : ''}`;
@@ -149,7 +149,7 @@ export function unknownFrom(error: unknown): LaunchOutcome {
   throw error;
 }
 
-/** @throws Error when the text is longer than any answer that a driver needs */
+/** Reads a body. @throws Error when the text is longer than any answer that a driver needs */
 async function textOf({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
@@ -187,7 +187,7 @@ function shownPath(path: string): string {
   return path.replace(/\?.*$/, '');
 }
 
-/** Returns how long the provider wants no requests, ms; null where it did not say. */
+/** Returns how long the provider wants no requests, ms; null: it did not say. */
 function holdOf({ headers }: Answer): number | null {
   const seconds = [retryAfterOf(headers), ...usedUpWindows(headers.get('ratelimit') ?? '')];
   const longest = Math.max(...seconds.filter((one) => one !== null && Number.isFinite(one)).map(Number), 0);
@@ -200,8 +200,8 @@ function retryAfterOf(headers: Headers): number | null {
 }
 
 /**
- * Returns the windows with no request left, each as the seconds until it ends. The field is a list with one member a
- * window, `"minute";r=0;t=12, "hour";r=2800;t=1812` (draft-ietf-httpapi-ratelimit-headers).
+ * Returns the windows with no request left, each as the seconds until it ends. The field is a list with one member for
+ * each window, `"minute";r=0;t=12, "hour";r=2800;t=1812` (draft-ietf-httpapi-ratelimit-headers).
  */
 function usedUpWindows(field: string): number[] {
   return field.split(',').flatMap((window) => {
@@ -212,13 +212,13 @@ function usedUpWindows(field: string): number[] {
 }
 
 /**
- * The factor on a provider's interval: the provider measures where requests arrive, and two may come closer together
- * than they were sent.
+ * The factor on a provider's interval: the provider measures where requests arrive, and two requests may arrive closer
+ * together than they were sent.
  */
 const MARGIN = 1.1;
 
 /**
- * Spaces the requests to one endpoint: each follows at least an interval after the one before, in their order, and
+ * Spaces the requests to one endpoint: each follows the previous one, in their order, after at least an interval, and
  * none is sent before the provider takes requests again.
  */
 export class Pace {
@@ -247,7 +247,7 @@ export class Pace {
       if (at > until) return false;
       this.#nextAt = at + this.#intervalMs;
       if (at > now) await sleep(this.#clock, at - now);
-      // An answer to another request may have asked for a pause meanwhile.
+      // The answer to another request may have asked for a pause during this wait.
       if (this.#heldUntil <= this.#clock.now()) return true;
     }
   }
@@ -262,8 +262,8 @@ export class Pace {
 const LOOKS = 3;
 
 /**
- * Looks whether a machine exists although its create did not get the expected answer.
- * @param find returns the machine of that name, or null where it is not listed; a look that fails counts as not listed
+ * Looks for a machine after its create did not get the expected answer.
+ * @param find returns the machine of that name, or null if it is not listed; a look that fails counts as not listed
  * @param cause why the outcome of the create is unknown
  */
 export async function lookAfter(

@@ -25,7 +25,8 @@ const Pod = z.object({
 type Pod = z.output<typeof Pod>;
 const PodList = z.object({
   pods: z.array(Pod),
-  // RunPod's other lists have pages. A part of the pods is not a list, so an answer that announces more is refused.
+  // RunPod's other lists have pages. A part of the pods is not a list, so an answer that announces more pages is
+  // refused.
   pagination: z.object({ hasNextPage: z.literal(false) }).nullish(),
 });
 
@@ -73,9 +74,9 @@ export const makeRunpod: MakeDriver<'runpod'> = (spec, ports) => {
 
 /**
  * A driver for pods of RunPod, by its REST interface v2: a call names one GPU type, there is no idempotency key, and
- * names are not unique. So a create is never repeated before the list was searched for its name, and a pod is only
- * ever terminated: a stopped one keeps paying for its disk. RunPod restarts a container that ended, whatever its exit
- * code, so pods do not end by themselves: the scheduler's start deadline ends those that never become ready.
+ * names are not unique. So a create is never repeated before the list was searched for its name, and a pod is only ever
+ * terminated: a stopped one keeps paying for its disk. RunPod restarts a container that ended, whatever its exit code,
+ * so pods do not end by themselves: the scheduler's start deadline ends those that never become ready.
  */
 class RunPod implements Driver {
   readonly #spec: Spec;
@@ -145,7 +146,7 @@ class RunPod implements Driver {
     }
   }
 
-  /** Checks the price of a new pod: the catalog has list prices, and this is what the pod costs. */
+  /** Checks the price of a new pod: the catalog has list prices, but this is the pod's actual cost. */
   async #accept(request: LaunchRequest, pod: Pod, until: number): Promise<LaunchOutcome> {
     const limit = request.price_per_hour;
     if (limit === null || pod.cost == null || pod.cost <= limit) return launched(pod);
@@ -214,8 +215,8 @@ class RunPod implements Driver {
   }
 
   /**
-   * Returns why a pod of this instance type is not worth a request, by the catalog, which is no reservation. Null
-   * where nothing speaks against it, so that for an unknown instance type, or without the catalog, the create decides.
+   * Returns why a pod of this instance type is not worth a request, by the catalog, which is no reservation. Null:
+   * nothing speaks against it; for an unknown instance type, or without the catalog, the create decides.
    */
   async #scarcityOf(
     { instance_type, gpus, price_per_hour }: LaunchRequest,
@@ -231,7 +232,7 @@ class RunPod implements Driver {
 
   #priceOf(gpu: Catalog['gpus'][number] | undefined): number | null {
     const price = this.#spec.cloud === 'SECURE' ? gpu?.price.secure : gpu?.price.community;
-    // The price is 0 where that cloud has none of the GPUs.
+    // The price is 0 if that cloud has none of the GPUs.
     return price || null;
   }
 
@@ -258,8 +259,8 @@ class RunPod implements Driver {
       name,
       cloud,
       image: image ?? DEFAULT_IMAGE,
-      // No `entrypoint` and no `args`: the image starts unchanged. A host with an older driver shows only when the
-      // engine starts there, and is billed until then.
+      // No `entrypoint` and no `args`: the image starts unchanged. A host with an older driver is discovered only when
+      // the engine starts there, and is billed until then.
       gpu: { id: instance_type, count: gpus, minCudaVersion: min_cuda_version },
       disk: disk_gb ?? DEFAULT_DISK_GB,
       env,
@@ -300,7 +301,7 @@ function launched(pod: Pod): LaunchOutcome {
   return { kind: 'launched', external_id: pod.id, price_per_hour: pod.cost ?? null };
 }
 
-/** @returns epoch ms */
+/** Reads a time. @returns epoch ms, or null */
 function timeOf(text: string | null | undefined): number | null {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? null : at;

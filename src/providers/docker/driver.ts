@@ -37,7 +37,7 @@ interface Pending {
   since: number;
   gpus: number[];
   progress: string;
-  /** Why the launch will get no container; null while it still may. */
+  /** The reason why the launch will get no container; null: it still may get one. */
   failed: string | null;
   failedAt: number;
   pull: AbortController;
@@ -45,7 +45,7 @@ interface Pending {
 
 /**
  * A driver for the containers of one Docker daemon. A container's name is the idempotency key, and serves as its
- * external id: the daemon takes names wherever it takes ids, and a name exists before the container does.
+ * external id: the daemon takes a name wherever it takes an id, and the name is known before the container exists.
  */
 export class DockerDriver implements Driver {
   readonly #spec: DockerSpec;
@@ -87,7 +87,7 @@ export class DockerDriver implements Driver {
   async terminate({ name }: MachineKey): Promise<LaunchOutcome> {
     try {
       this.#pending.get(name)?.pull.abort();
-      // A container that is being created at this moment exists when its turn has ended.
+      // A container that is being created at this moment exists once its turn has ended.
       await this.#inTurn(async () => void this.#pending.delete(name));
       const [container] = await this.#engine.list(`${NAME_LABEL}=${name}`);
       if (!container) {
@@ -130,8 +130,8 @@ export class DockerDriver implements Driver {
   }
 
   /**
-   * Pulls the image and creates the container. The answer comes as soon as the pull has failed, or has taken a while:
-   * then it goes on in the background.
+   * Pulls the image and creates the container. Answers as soon as the pull has failed, or has taken a while: then the
+   * pull goes on in the background.
    */
   async #pullAndCreate(request: LaunchRequest, gpus: number[]): Promise<LaunchOutcome> {
     const { name } = request;
@@ -171,7 +171,7 @@ export class DockerDriver implements Driver {
     }
   }
 
-  /** Takes the outcome of a launch that was answered long ago: where it failed, the next list reports that. */
+  /** Takes the outcome of a launch that was answered long ago; if it failed, the next list reports that. */
   #endedLate(name: string, pending: Pending, outcome: LaunchOutcome): void {
     if (outcome.kind === 'launched') this.#pending.delete(name);
     else if ('detail' in outcome) {
@@ -181,15 +181,15 @@ export class DockerDriver implements Driver {
   }
 
   /**
-   * Takes an existing container for the launch's. A name is given once, so a container with our label is the requested
-   * one.
+   * Takes an existing container as the launch's own. A name is given once, so a container with our label is the
+   * requested one.
    */
   async #adopt(name: string, { state, labels }: FoundContainer): Promise<LaunchOutcome> {
     if (labels[NAME_LABEL] !== name) return { kind: 'rejected', detail: notOurs(name) };
     return state.Status === 'created' ? await this.#start(name) : launched(name);
   }
 
-  /** Starts a container, and removes it where that fails: missing GPUs and a missing runtime show only here. */
+  /** Starts a container, and removes it if that fails: missing GPUs and a missing runtime show only here. */
   async #start(name: string): Promise<LaunchOutcome> {
     try {
       await this.#engine.start(name);
@@ -212,7 +212,7 @@ export class DockerDriver implements Driver {
       external_id: name,
       name,
       state: shown,
-      // Where this driver is about to start the container, a repeated order of its launch does no harm.
+      // If this driver is about to start the container, a repeated order of its launch does no harm.
       ...(state.Status === 'created' ? { unstarted: true } : {}),
       created_at: container.Created * 1000,
       started_at: timeOf(state.StartedAt),
@@ -229,7 +229,7 @@ export class DockerDriver implements Driver {
     return [state.Error, killed, log].filter(Boolean).join('\n') || null;
   }
 
-  /** Returns the indices of `count` free GPUs, or null where fewer are free. */
+  /** Returns the indices of `count` free GPUs, or null if fewer are free. */
   async #freeGpus(count: number): Promise<number[] | null> {
     const all = this.#spec.gpus;
     // The spec names no GPUs, so workers get none.
@@ -275,7 +275,7 @@ function shownPending([name, { since, progress, failed, failedAt }]: [string, Pe
 
 function timeOf(text: string): number | null {
   const at = Date.parse(text);
-  // Docker gives the year 1 for what has not happened.
+  // Docker gives a time in the year 1 for an event that has not happened.
   return at > 0 ? at : null;
 }
 
@@ -284,8 +284,8 @@ function launched(name: string): LaunchOutcome {
 }
 
 /**
- * Returns the outcome for an error of the daemon. A server error says nothing of what happened, and passes; any other
- * is about the request.
+ * Returns the outcome for an error of the daemon. A server error is temporary and tells nothing about the effect; any
+ * other error is about the request.
  */
 function refusal({ status, message }: EngineError, what?: string): LaunchOutcome {
   return { kind: status >= 500 ? 'unknown' : 'rejected', detail: what ? `${what}: ${message}` : message };

@@ -9,8 +9,6 @@ import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import { DEFAULT_IMAGE, type LaunchRequest } from '../driver.ts';
 
-/** `Engine` makes the calls that this driver needs of the daemon: https://docs.docker.com/reference/api/engine/ */
-
 /** The time limit of a call that the daemon answers at once, ms. */
 const CALL_MS = 15_000;
 /** The time limit of a start, ms: the runtime first makes the GPUs ready. */
@@ -19,7 +17,7 @@ const START_MS = 60_000;
 const PULL_MS = 2 * 3600_000;
 const TLS_PORT = '2376';
 
-/** An answer of the daemon with a status that means failure. */
+/** The daemon's answer with a status that means failure. */
 export class EngineError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -42,7 +40,7 @@ export interface ContainerState {
   ExitCode: number;
   OOMKilled: boolean;
   Error: string;
-  /** When the container started, ISO 8601; the year 1 where it has not. The same holds for `FinishedAt`. */
+  /** When the container started, ISO 8601; a time in the year 1 if it has not. The same holds for `FinishedAt`. */
   StartedAt: string;
   FinishedAt: string;
 }
@@ -51,14 +49,14 @@ export class Engine {
   readonly #docker: Docker;
 
   /**
-   * @param host an address as in DOCKER_HOST; undefined where the environment decides
+   * @param host an address as in DOCKER_HOST; undefined: the environment decides
    * @throws UserError when the address cannot be read
    */
   constructor(host: string | undefined, env: NodeJS.ProcessEnv) {
     this.#docker = new Docker(optionsOf(host ?? env.DOCKER_HOST, env));
   }
 
-  /** @throws EngineError 404 without the image, 409 where the name is taken */
+  /** Creates a container. @throws EngineError 404 without the image, 409 if the name is taken */
   async create(name: string, body: Docker.ContainerCreateOptions): Promise<void> {
     await call(CALL_MS, (abortSignal) =>
       // Query and body are separate: dockerode would put the environment into the address too.
@@ -70,7 +68,7 @@ export class Engine {
     );
   }
 
-  /** Starts a container. One that runs already counts as started. */
+  /** Starts a container. A container that runs already counts as started. */
   async start(name: string): Promise<void> {
     await unless([304], () =>
       call(START_MS, (abortSignal) => this.#docker.getContainer(name).start({ abortSignal })),
@@ -78,8 +76,8 @@ export class Engine {
   }
 
   /**
-   * Stops a container, by SIGTERM, then by SIGKILL after `seconds`, and returns once it has ended. One that is gone or
-   * has ended counts as stopped.
+   * Stops a container, by SIGTERM, then by SIGKILL after `seconds`, and returns once it has ended. A container that is
+   * gone or has ended counts as stopped.
    */
   async stop(name: string, seconds: number): Promise<void> {
     await unless([304, 404], () =>
@@ -89,7 +87,7 @@ export class Engine {
     );
   }
 
-  /** Removes a container, and kills it if it runs. One that is gone counts as removed. */
+  /** Removes a container, and kills it if it runs. A container that is gone counts as removed. */
   async remove(name: string): Promise<void> {
     await unless([404], () =>
       call(CALL_MS, (abortSignal) =>
@@ -98,7 +96,7 @@ export class Engine {
     );
   }
 
-  /** Returns a container by its name, or null. It may be another launcher's. */
+  /** Returns a container by its name, or null. It may belong to another launcher. */
   async find(name: string): Promise<FoundContainer | null> {
     const found = await unless([404], () =>
       call(CALL_MS, (abortSignal) => this.#docker.getContainer(name).inspect({ abortSignal })),
@@ -126,8 +124,8 @@ export class Engine {
   /**
    * Downloads an image.
    * @param onProgress takes the step that is under way: `Downloading`, `Extracting`, …
-   * @throws EngineError 4xx where the registry refuses the image, 5xx for anything else, such as a registry that does
-   * not answer
+   * @throws EngineError 4xx if the registry refuses the image, 5xx for anything else, such as a registry that does not
+   * answer
    */
   async pull(image: string, onProgress: (text: string) => void, ended: AbortSignal): Promise<void> {
     await told(() =>
@@ -149,14 +147,14 @@ export class Engine {
 }
 
 /**
- * The messages of a pull that the registry refused: the codes of the registry's interface (OCI distribution, "Error
- * Codes"), and the daemon's own words. The daemon answers such a pull with 500 too, or reports it within a body of
- * 200.
+ * Matches the messages of a pull that the registry refused: the codes of the registry's interface (OCI distribution,
+ * "Error Codes"), and the daemon's own words. The daemon answers such a pull with 500 too, or reports it within a body
+ * of 200.
  */
 const REFUSED =
   /manifest unknown|not found|denied|unauthorized|authentication required|no matching manifest/i;
 
-/** @throws EngineError 404 for a pull that the registry refused */
+/** Runs a pull. @throws EngineError 404 for a pull that the registry refused */
 async function told(pull: () => Promise<void>): Promise<void> {
   try {
     await pull();
@@ -188,7 +186,7 @@ function optionsOf(host: string | undefined, env: NodeJS.ProcessEnv): Docker.Doc
   };
 }
 
-/** @throws EngineError for a status, Error when there was no answer */
+/** Makes one call. @throws EngineError for a status, Error when there was no answer */
 async function call<T>(
   limitMs: number,
   ask: (signal: AbortSignal) => Promise<T>,
@@ -207,7 +205,7 @@ async function call<T>(
   }
 }
 
-/** Returns what `ask` returns, or null where the daemon answered with one of these statuses. */
+/** Returns what `ask` returns, or null if the daemon answered with one of these statuses. */
 async function unless<T>(statuses: number[], ask: () => Promise<T>): Promise<T | null> {
   try {
     return await ask();
@@ -258,13 +256,13 @@ export function containerOf(request: LaunchRequest, gpus: number[], { network, v
     StopTimeout: secondsToStop(grace),
     HostConfig: {
       DeviceRequests: gpus.length > 0 ? [devices] : [],
-      // vLLM's processes share memory.
+      // The host's shared memory is used because vLLM's processes share memory.
       IpcMode: 'host',
       Binds: volumes,
       ...(network ? { NetworkMode: network } : {}),
       // With this host name, workers reach a queue on the host.
       ...(network === 'host' ? {} : { ExtraHosts: ['host.docker.internal:host-gateway'] }),
-      // The scheduler decides what runs; exit code and log of an ended container are needed.
+      // The scheduler decides what runs, and the exit code and log of an ended container are needed.
       RestartPolicy: { Name: 'no' },
       AutoRemove: false,
       Init: true,

@@ -62,7 +62,7 @@ function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
   }
   const cluster = config.getCurrentCluster();
   if (!cluster) throw new UserError('The kubeconfig names no cluster: set KUBECONFIG.');
-  // With another address the client would refuse each call.
+  // A client with another kind of address would refuse each call.
   if (
     !cluster.server?.startsWith('https://') &&
     !(cluster.server?.startsWith('http://') && cluster.skipTLSVerify)
@@ -75,8 +75,9 @@ function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
 }
 
 /**
- * A driver that makes a pod for each launch. The pod's name is the idempotency key: the API server refuses a second
- * one. A container that ended is not started again, so that its exit code stays readable until the pod is deleted.
+ * A driver that makes a pod for each launch. The pod's name is the idempotency key: the API server refuses a second pod
+ * of that name. A container that ended is not started again, so that its exit code stays readable until the pod is
+ * deleted.
  */
 class Kubernetes implements Driver {
   readonly #api: CoreV1Api;
@@ -119,7 +120,7 @@ class Kubernetes implements Driver {
     return await this.#lookAfter(name, new NoAnswerError(detail));
   }
 
-  /** Looks whether the pod exists although its create did not get the expected answer. */
+  /** Looks for the pod after its create did not get the expected answer. */
   #lookAfter(name: string, cause: unknown): Promise<LaunchOutcome> {
     return lookAfter(this.#ports.clock, LOOK_PAUSE_MS, cause, async () => {
       const pod = await this.#find(name);
@@ -127,7 +128,7 @@ class Kubernetes implements Driver {
     });
   }
 
-  /** @throws NoAnswerError */
+  /** Finds a pod by its name. @throws NoAnswerError */
   async #find(name: string): Promise<PodShape | null> {
     try {
       const pod = await this.#call('read a pod', (options) =>
@@ -150,7 +151,7 @@ class Kubernetes implements Driver {
   }
 
   /**
-   * Returns all pods. The pages show the moment of the first one, which the API server forgets after minutes: then it
+   * Returns all pods. The pages show the state at the first page, which the API server forgets after minutes: then it
    * answers 410.
    */
   async #pods(): Promise<PodShape[]> {
@@ -176,8 +177,8 @@ class Kubernetes implements Driver {
   }
 
   /**
-   * Deletes the pod. A delete that was accepted ends nothing yet: the pod is there until its node says that its
-   * containers have ended, at once where it has none, within its grace, or never while the node is lost.
+   * Deletes the pod. An accepted delete ends nothing yet: the pod exists until its node says that its containers have
+   * ended, at once if it has no node, within its grace, or never while the node is lost.
    */
   async terminate({ name, external_id }: MachineKey): Promise<LaunchOutcome> {
     const namespace = this.#namespace;
@@ -187,7 +188,7 @@ class Kubernetes implements Driver {
       await this.#call('delete a pod', (options) =>
         this.#api.deleteNamespacedPod({ name, namespace, body }, options),
       ).catch((error) => {
-        // The look that follows shows whether the id was another pod's.
+        // The next look shows whether the id was another pod's.
         if (!(isNotFound(error) || (error instanceof RefusedError && error.status === 409))) throw error;
       });
       const pod = await this.#find(name);
@@ -198,7 +199,7 @@ class Kubernetes implements Driver {
     }
   }
 
-  /** @throws RefusedError where the API server refused, NoAnswerError when it did not answer */
+  /** Makes one call. @throws RefusedError when the API server refused, NoAnswerError when it did not answer */
   async #call<T>(what: string, send: (options: ConfigurationOptions) => Promise<T>): Promise<T> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     while (true) {
@@ -236,7 +237,7 @@ class RefusedError extends NoAnswerError {
   }
 }
 
-/** Returns whether the API server itself says that the pod does not exist: a proxy before it has 404s too. */
+/** Returns whether the API server itself says that the pod does not exist: a proxy in front of it answers 404 too. */
 function isNotFound(error: unknown): boolean {
   return error instanceof RefusedError && error.status === 404 && error.reason === 'NotFound';
 }

@@ -13,7 +13,7 @@ const ANY_INSTANCE_TYPE = 'local';
 type Plain = Record<string, unknown>;
 
 /**
- * Returns a pod for one worker, as in deploy/kubernetes/worker.yaml. @param extra fields that are merged into its spec
+ * Returns a pod for one worker, as in deploy/kubernetes/worker.yaml. @param extra fields to merge into the pod's spec
  */
 export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
   const { name, instance_type, gpus, disk_gb, image, env } = request;
@@ -26,7 +26,7 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: secondsToEnd(given),
     automountServiceAccountToken: false,
-    // With it, Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
+    // Otherwise Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
     enableServiceLinks: false,
     // The NVIDIA GPU operator gives nodes this label.
     ...(instance_type === ANY_INSTANCE_TYPE
@@ -144,7 +144,7 @@ export const PodShape = z.object({
 });
 export type PodShape = z.output<typeof PodShape>;
 
-/** The reasons for waiting that no waiting removes. */
+/** The reasons for waiting that do not pass by themselves. */
 const HOPELESS = new Set([
   'ImagePullBackOff',
   'InvalidImageName',
@@ -157,10 +157,10 @@ const HOPELESS = new Set([
 /** A node autoscaler may take this many ms to make room. */
 const UNSCHEDULABLE_MS = 15 * 60_000;
 
-/** A pod that still exists this many ms after it was to be gone is on a node that does not answer. */
+/** A pod that exists this many ms after it should be gone is on a node that does not answer. */
 const LATE_MS = 30_000;
 
-/** @param now epoch ms */
+/** Returns a pod as a listed machine. @param now epoch ms */
 export function machineOf(pod: PodShape, now: number): ListedMachine {
   const { metadata, status } = pod;
   const container = status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state;
@@ -178,7 +178,7 @@ export function machineOf(pod: PodShape, now: number): ListedMachine {
   };
 }
 
-/** Returns why a deleted pod still exists. The time of its deletion is the end of its grace. */
+/** Returns why a deleted pod still exists. Its deletion timestamp is the end of its grace. */
 function whyStillThere({ metadata: { deletionTimestamp } }: PodShape, now: number): { detail?: string } {
   if (!deletionTimestamp || now - deletionTimestamp.getTime() < LATE_MS) return {};
   const due = deletionTimestamp.toISOString();
@@ -191,8 +191,8 @@ function judge(pod: PodShape, now: number): Pick<ListedMachine, 'state' | 'no_ca
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
-  // A pod has a reason of its own only where its node ended it (Evicted, DeadlineExceeded); its container may never
-  // have run.
+  // A pod has a reason of its own only if its node ended it (Evicted, DeadlineExceeded); its container may never have
+  // run.
   const end = {
     state: 'ended' as const,
     detail: words(status?.reason ?? terminated?.reason, status?.message ?? terminated?.message),

@@ -23,8 +23,8 @@ import {
 type ProcessSpec = Extract<ProviderSpec, { driver: 'process' }>;
 
 /**
- * The shell script that runs the supervisor and keeps its exit code, even when the launcher that started it is gone by
- * then. A signal to the group reaches both; the shell waits on.
+ * The shell script that runs the supervisor and stores its exit code, even if the launcher that started it is gone by
+ * then. A signal to the group reaches both the shell and the supervisor; the shell goes on waiting.
  */
 const KEEPS_EXIT_CODE = `
 trap : TERM INT HUP
@@ -69,7 +69,7 @@ export class ProcessDriver implements Driver {
         `Cannot keep what is started here in ${folder}: ${message}. Choose another state folder.`,
       );
     }
-    // The installation of so old a process is gone, or its launcher would have ended the record.
+    // The installation of so old a process is gone; otherwise its launcher would have ended the record.
     for (const record of this.#records.all()) {
       const exit = this.#pidOf(record) === null ? this.#records.exitOf(record.name) : null;
       if (exit && ports.clock.now() - exit.at > FORGOTTEN_MS) this.#records.remove(record.name);
@@ -170,7 +170,7 @@ export class ProcessDriver implements Driver {
     return true;
   }
 
-  /** Returns the process id of the group's leader, or null where it has ended, or never ran. */
+  /** Returns the process id of the group's leader, or null if it has ended, or never ran. */
   #pidOf(record: ProcessRecord): number | null {
     const { process: known, token } = record;
     if (known) return isProcess(known.pid, known.start_time, token) ? known.pid : null;
@@ -182,7 +182,7 @@ export class ProcessDriver implements Driver {
 
   #known(record: ProcessRecord, pid: number): void {
     const known = this.#processOf(record, pid);
-    // Where the process has ended already, its exit code shows that.
+    // If the process has ended already, its exit code shows that.
     if (known) this.#records.put({ ...record, process: known });
   }
 
@@ -208,7 +208,7 @@ export class ProcessDriver implements Driver {
     };
   }
 
-  /** Returns the indices of `count` free GPUs, or null where fewer are free. */
+  /** Returns the indices of `count` free GPUs, or null if fewer are free. */
   #freeGpus(count: number): number[] | null {
     const all = this.#spec.gpus;
     // The spec names no GPUs, so workers get none.
@@ -236,7 +236,7 @@ function launched(name: string): LaunchOutcome {
 
 /**
  * The variables of the launcher's own environment that a worker process gets: those that programs need to run at all,
- * and none that configures the launcher or holds a key. The pool gives all others, as for a container.
+ * and none that configures the launcher or holds a key. The pool gives all others, as it does for a container.
  */
 const PASSED_ON =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|TEMP|TMP|XDG_.*|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_.*|VIRTUAL_ENV|CONDA_.*|PYTHON.*|NODE_EXTRA_CA_CERTS|SSL_CERT_.*|REQUESTS_CA_BUNDLE|CUDA_HOME|CUDA_PATH|NVIDIA_.*|ROCM_PATH|HF_HOME|HF_ENDPOINT|HF_HUB_.*|(?:http|https|no|all)_proxy|(?:HTTP|HTTPS|NO|ALL)_PROXY|LOG_LEVEL)$/;

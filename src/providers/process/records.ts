@@ -19,7 +19,9 @@ const ProcessRecord = z.object({
   name: z.string(),
   /** The random token in the environment of the process. */
   token: z.string(),
-  /** Null until the process has been started; if the launcher was killed at that moment, the process may still run. */
+  /**
+   * The process; null until it has been started. If the launcher was killed at that moment, the process may run anyway.
+   */
   process: z.object({ pid: z.number().int(), start_time: z.string() }).nullable(),
   gpus: z.array(z.number().int()),
   /** The port on which the worker's engine listens. */
@@ -28,15 +30,15 @@ const ProcessRecord = z.object({
   created_at: z.number(),
   /** The time between SIGTERM and SIGKILL, ms. */
   grace_ms: z.number(),
-  /** When SIGTERM was sent, epoch ms: a second one would end the process at once. */
+  /** When SIGTERM was sent, epoch ms; null: not yet. A second SIGTERM would end the process at once. */
   asked_to_end_at: z.number().nullable(),
 });
 export type ProcessRecord = z.infer<typeof ProcessRecord>;
 
-/** At most this much of the end of a log is shown. */
+/** At most this many lines of the end of a log are shown. */
 const SHOWN_LINES = 15;
 const SHOWN_BYTES = 8192;
-/** The logs of this many ended workers are kept. */
+/** The logs of this many ended workers are stored. */
 const KEPT_LOGS = 50;
 
 /** The folder of all records: `NAME.json`, beside it `NAME.log` and, once the process has ended, `NAME.exit`. */
@@ -49,7 +51,9 @@ export class ProcessRecords {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Returns the records that can be read; a file that a crash cut short is of a process that was never started. */
+  /**
+   * Returns the records that can be read; a file that a crash cut short belongs to a process that was never started.
+   */
   all(): ProcessRecord[] {
     return this.#names('.json').flatMap((name) => this.find(name) ?? []);
   }
@@ -68,7 +72,7 @@ export class ProcessRecords {
     renameSync(`${path}.new`, path);
   }
 
-  /** Removes a record. Its log stays, with those of the newest others. */
+  /** Removes a record. Its log stays, among the logs of the newest others. */
   remove(name: string): void {
     rmSync(this.#path(name, 'json'), { force: true });
     rmSync(this.#path(name, 'exit'), { force: true });
@@ -80,7 +84,7 @@ export class ProcessRecords {
     for (const { other } of oldestLast.slice(KEPT_LOGS)) rmSync(this.#path(other, 'log'), { force: true });
   }
 
-  /** Returns the stored exit code of a process, and when it ended; null where there is none. */
+  /** Returns the stored exit code of a process, and when it ended; null: none is stored. */
   exitOf(name: string): { code: number; at: number } | null {
     try {
       const path = this.#path(name, 'exit');
@@ -99,7 +103,7 @@ export class ProcessRecords {
     return this.#path(name, 'log');
   }
 
-  /** Returns the last lines of a log, or null where it has none. */
+  /** Returns the last lines of a log, or null if it has none. */
   endOfLog(name: string): string | null {
     let file: number | undefined;
     try {
@@ -137,7 +141,7 @@ export const TOKEN_VARIABLE = 'WORKER_VLLM_PROCESS_TOKEN';
 
 const HAS_PROC = process.platform === 'linux';
 
-/** Returns when a process started, in a form that only compares with itself; null where it does not run. */
+/** Returns when a process started, in a form that only compares with itself; null: it does not run. */
 export function startTimeOf(pid: number): string | null {
   try {
     if (!HAS_PROC)
@@ -159,8 +163,8 @@ export function isProcess(pid: number, startTime: string, token: string): boolea
 }
 
 /**
- * Returns the leader of the process group that was started with a token; null where there is none, or where there is
- * no /proc. Groups of its children have the token too, but started later.
+ * Returns the leader of the process group that was started with a token; null: there is none, or there is no /proc.
+ * Groups of its children have the token too, but started later.
  */
 export function leaderWithToken(token: string): number | null {
   if (!HAS_PROC) return null;

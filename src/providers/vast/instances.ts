@@ -1,14 +1,14 @@
 import * as z from 'zod';
 import type { ListedMachine } from '../../scheduler/rpc.ts';
 
-/** The fields of an instance that this driver reads; its state is four of them, and a message for people. */
+/** The fields of an instance that this driver reads; four of them make up its state, with a message for people. */
 export const VastInstance = z.object({
   id: z.number().int(),
   label: z.string().nullish(),
   machine_id: z.number().int().nullish(),
   /** The container's state; null while Vast looks for the machine. */
   actual_status: z.string().nullish(),
-  /** The contract's state: running, stopped or unloaded. */
+  /** The state of the contract: running, stopped or unloaded. */
   cur_state: z.string().nullish(),
   next_state: z.string().nullish(),
   /** The state that the instance's owner wants. */
@@ -52,8 +52,8 @@ function isPlain(state: ListedMachine['state']): boolean {
 }
 
 /**
- * Returns the state of an instance. A state that STATES lacks is no end: `offline` and `unknown` only say that Vast
- * has not heard of the host recently.
+ * Returns the state of an instance. A state that STATES lacks does not count as ended: `offline` and `unknown` only say
+ * that Vast has not heard from the host recently.
  */
 function stateOf({ actual_status, cur_state, next_state, intended_status, status_msg }: VastInstance) {
   // The instance was outbid, or the money is used up: it would pay for its disk for ever.
@@ -65,11 +65,11 @@ function stateOf({ actual_status, cur_state, next_state, intended_status, status
 /** A machine that has not started after this many ms is slow. */
 const SLOW_AFTER_MS = 300_000;
 
-/** The machines of the instances that had not started when they were last listed: a hint for the next choice. */
+/** Remembers the machines of the instances that had not started when last listed: a hint for the next choice. */
 export class StartingMachines {
   #machines = new Map<number, { machineId: number; since: number }>();
 
-  /** @param machines those of the instances, in the same order */
+  /** Remembers the instances of a list. @param machines those of the instances, in the same order */
   keep(instances: VastInstance[], machines: ListedMachine[]): void {
     const starting = instances.flatMap(({ id, machine_id }, index) => {
       const { state, created_at } = machines[index] ?? {};
@@ -79,7 +79,7 @@ export class StartingMachines {
     this.#machines = new Map(starting);
   }
 
-  /** @param now epoch ms */
+  /** Returns the machine of an instance that is slow to start, or null. @param now epoch ms */
   slowMachineOf(instanceId: number, now: number): number | null {
     const known = this.#machines.get(instanceId);
     return known && now - known.since > SLOW_AFTER_MS ? known.machineId : null;

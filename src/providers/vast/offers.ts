@@ -17,11 +17,10 @@ export type Wanted = Pick<LaunchRequest, 'instance_type' | 'gpus' | 'price_per_h
 /** The interval between searches, ms: Vast allows ten a minute. */
 const SEARCH_EVERY_MS = 6000;
 const OFFERS_PER_SEARCH = 20;
-/** Launches within this many ms of a search share its offers. */
+/** Launches within this many ms after a search share its offers. */
 const FRESH_MS = 30_000;
 /**
- * An offer that this driver has requested is left alone for this many ms: it is rented, or was taken by another
- * customer.
+ * An offer that this driver has requested is skipped for this many ms: it is rented, or another customer has taken it.
  */
 const CLAIMED_MS = 120_000;
 /** A machine that did not start in time comes last for this many ms. */
@@ -36,7 +35,7 @@ const FILTERS = {
   external: { eq: false },
   reliability: { gte: 0.98 },
   cuda_max_good: { gte: 12.8 },
-  // With a slow line, the start of a large model would take hours.
+  // On a slow line, the start of a large model would take hours.
   inet_down: { gte: 500 },
   // An expired contract ends its machine.
   duration: { gte: DAY_MS / 1000 },
@@ -48,8 +47,8 @@ interface Search {
 }
 
 /**
- * The market of offers that can be rented now, cheapest first. Vast allows few searches, and counts them by the day,
- * so launches share them.
+ * The market of offers that can be rented now, cheapest first. Vast allows few searches, and counts them by the day, so
+ * launches share them.
  */
 export class OfferMarket {
   readonly #ports: DriverPorts;
@@ -77,8 +76,7 @@ export class OfferMarket {
   }
 
   /**
-   * Returns the cheapest offer that no other launch has requested, and reserves it for the caller; null where there is
-   * none.
+   * Returns the cheapest offer that no other launch has requested, and reserves it for the caller; null: there is none.
    * @throws NoAnswerError
    */
   async claim(wanted: Wanted, until: number): Promise<Offer | null> {
@@ -96,7 +94,7 @@ export class OfferMarket {
   }
 
   /**
-   * Returns the cheapest of the newest offers; searches where there are none yet for this instance type. @throws
+   * Returns the cheapest of the newest offers, or searches if there are none yet for this instance type. @throws
    * NoAnswerError
    */
   async cheapest(wanted: Wanted, until: number): Promise<Offer | null> {
@@ -104,7 +102,7 @@ export class OfferMarket {
     return (known ?? (await (this.#freshSearch(wanted) ?? this.#search(wanted, until)).offers))[0] ?? null;
   }
 
-  /** Puts a machine that did not start in time last: offers change their ids, machines keep theirs. */
+  /** Puts a machine that did not start in time last. Offers change their ids, machines keep theirs. */
   avoid(machineId: number): void {
     this.#slow.set(machineId, this.#ports.clock.now() + SLOW_MS);
   }
@@ -166,7 +164,7 @@ export class BadSearchError extends NoAnswerError {}
 
 function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
   return {
-    // The spec may have underscores in place of blanks, as `vastai search offers` takes.
+    // The spec may have underscores in place of blanks, which `vastai search offers` accepts too.
     gpu_name: { in: [instance_type.replaceAll('_', ' ')] },
     num_gpus: { eq: gpus },
     disk_space: { gte: disk_gb },
@@ -174,7 +172,7 @@ function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Re
     type: 'on-demand',
     order: [['dph_total', 'asc']],
     limit: OFFERS_PER_SEARCH,
-    // With this, the price includes the disk.
+    // Only so does the price include the disk.
     allocated_storage: disk_gb,
   };
 }

@@ -26,7 +26,7 @@ import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 const Created = z.object({ success: z.literal(true), new_contract: z.number().int() });
 const Page = z.object({ instances: z.array(VastInstance), next_token: z.string().nullish() });
 
-/** Vast demands a least interval between requests of one kind, ms, and a pause after those that come sooner. */
+/** The least interval between requests of one kind that Vast demands, ms; requests that come sooner cause a pause. */
 const CREATE_EVERY_MS = 4500;
 const CREATE_PENALTY_MS = 12_000;
 const DESTROY_EVERY_MS = 3000;
@@ -44,9 +44,10 @@ export const makeVast: MakeDriver<'vast'> = (spec, ports) => {
 };
 
 /**
- * A driver for machines of Vast's market: it searches, accepts an offer, destroys. The label is the idempotency key.
- * An offer can be rented once, so the next one is tried only where the one before is known not to have been rented;
- * and since Vast may answer with an error and create all the same, every error is searched for the id of an instance.
+ * A driver for machines of Vast's market: it searches, accepts an offer, and destroys instances. The label is the
+ * idempotency key. An offer can be rented once, so the next one is tried only if the one before is known not to have
+ * been rented; and since Vast may answer with an error and create the instance all the same, every error is searched
+ * for the id of an instance.
  */
 class Vast implements Driver {
   readonly #spec: Parameters<MakeDriver<'vast'>>[0];
@@ -106,7 +107,7 @@ class Vast implements Driver {
     return `Vast has no more offers of ${what} that pass the filters${gone}${why}`;
   }
 
-  /** @returns `taken` where another customer has the offer, and nothing was created */
+  /** Rents an offer. @returns `taken` if another customer has the offer, and nothing was created */
   async #rent(request: LaunchRequest, offer: Offer, until: number): Promise<LaunchOutcome | 'taken'> {
     let answer: Answer;
     try {
@@ -207,7 +208,7 @@ class Vast implements Driver {
     }
   }
 
-  /** Returns the price of the newest cheapest offer of one GPU: searches are counted, so an old answer will do. */
+  /** Returns the price of the newest cheapest offer of one GPU: searches are limited, so an old answer will do. */
   async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     const found: { instance_type: string; price_per_hour: number }[] = [];
@@ -247,7 +248,7 @@ function bodyOf(request: LaunchRequest): object {
     image: request.image ?? DEFAULT_IMAGE,
     label: request.name,
     disk: diskOf(request),
-    // This type keeps the image's entry point; the modes ssh and jupyter replace it.
+    // This type keeps the image's entry point, which the modes ssh and jupyter replace.
     runtype: 'args',
     env: request.env,
     // Without this, the request would wait for its machine in Vast's own queue.
