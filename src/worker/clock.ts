@@ -4,7 +4,7 @@ export type { Timer } from '../process/clock.ts';
 
 /** A clock that also knows turns of the event loop. */
 export interface Clock extends machine.Clock {
-  /** Runs once the events that already wait in this turn are handled, so that their output is merged. */
+  /** Runs after the events that already wait in this turn, so that their output is merged. */
   setImmediate(run: () => void): void;
 }
 

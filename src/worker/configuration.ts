@@ -22,11 +22,11 @@ import {
   workerVariables,
 } from './variables.ts';
 
-/** What a supervisor knows of the engine that it starts, by the engine's arguments. */
+/** The engine's settings that a supervisor reads from the arguments with which it starts the engine. */
 export interface EngineArguments {
-  /** The number of requests that the engine runs side by side. */
+  /** The number of requests that the engine runs concurrently. */
   requests: number;
-  /** The number of adapters that the engine has loaded at once. */
+  /** The number of adapters that the engine can have loaded at once. */
   adapters: number;
 }
 
@@ -34,22 +34,22 @@ export interface EngineArguments {
 export type WorkerConfiguration = ReturnType<typeof readWorkerConfiguration>;
 
 /**
- * With RunPod's queue a result waits this long for its acknowledgement, ms: an output and its end are two POSTs over
- * the internet, one after the other, and a file costs as much as a job.
+ * A result to RunPod's queue waits this long for its acknowledgement, ms: an output and its end are two POSTs over the
+ * internet, one after the other, and a file costs as much as a job.
  */
 const RUNPOD_ACK_WAIT_MS = 1000;
 
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
 /**
- * Reads what the environment says of a worker.
- * @param started the engine's arguments, where a supervisor knows them
+ * Reads a worker's configuration from the environment.
+ * @param started the engine's settings, if a supervisor knows them
  * @throws UserError naming every variable that is missing or wrong
  */
 export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: EngineArguments) {
   const { VLLM_MODEL, ENGINE, ENGINE_URL } = env;
   const isAlone = started === undefined;
-  // A worker alone starts no engine, so what it lacks is the address of one.
+  // A worker alone starts no engine, so it lacks the address of one.
   const lacksEngine = isAlone && ![VLLM_MODEL, ENGINE, ENGINE_URL].some((value) => value?.trim());
   const asked = lacksEngine ? { ...env, ENGINE: 'external' } : env;
   const schema = withCrossChecks(z.object({ ...engineVariables(asked), ...workerVariables }));
@@ -64,7 +64,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
     queueId: given.CASOLA_QUEUE_ID,
     configId: given.CASOLA_CONFIG_ID,
-    /** The name of this instance, which is also the worker id. */
+    /** The name of this instance, which is also the worker's id. */
     instanceId: workerId,
     host: hostname(),
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
@@ -72,16 +72,16 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
     /** The number of jobs that this worker runs at a time. */
     capacity,
-    /** The number of requests that the engine runs side by side. */
+    /** The number of requests that the engine runs concurrently. */
     engineRequests: sideBySide,
-    /** The time at which the platform created this container, epoch s; null: the platform does not say. */
+    /** When the platform created this container, epoch s; null: the platform does not say. */
     createdAt: given.CASOLA_CREATED_AT ?? null,
     /** Warnings that the log shows once. */
     warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * bounds.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
-    /** The worker ends after this long without its queue, s; 0: never. */
+    /** The worker ends after this long without a queue, s; 0: never. */
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
     /** The price of the worker's machine, US dollars an hour; null: not known. */
     pricePerHour: given.WORKER_PRICE_PER_HOUR ?? null,
@@ -94,46 +94,46 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
       rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
       manyStreams: MANY_STREAMS,
     },
-    /** Hosts beside our own that payloads and large results may use; null: any public one over https. */
+    /** Hosts beside our own that payloads and large results may use; null: any public host over https. */
     payloadHosts: payloadHostsOf(given),
-    /** The folder that keeps this worker's results until they are acknowledged. */
+    /** The folder that stores this worker's results until they are acknowledged. */
     spoolFolder: spoolFolder(given, workerId),
-    /** The file that keeps the id of this machine; null: there is no folder for it. */
+    /** The file that stores the id of this machine; null: there is no folder for it. */
     machineFile: machineFile(given),
     /**
-     * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: after the same
-     * time as with our queue.
+     * A result that was sent is written to the disk if it is not acknowledged within this time, ms; undefined: the time
+     * used with our own queue.
      */
     ackWaitMs: given.QUEUE === 'runpod' ? RUNPOD_ACK_WAIT_MS : undefined,
     /** An engine that has work and makes no progress for this long is suspected to hang, s; 0: never. */
     hangSeconds: given.ENGINE_HANG_SECONDS,
-    /** An engine without work is asked for a token this often, s; 0: never. */
+    /** An engine without work is asked for one token at this interval, s; 0: never. */
     canarySeconds: given.ENGINE_CANARY_SECONDS,
     /** The address at which this worker's own metrics and health are served; null: they are not. */
     localPort:
       given.WORKER_METRICS_PORT === undefined
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
-    /** The address that snapshots of engine and GPU are sent to; null: they are not. */
+    /** The address to which snapshots of engine and GPU are sent; null: none are sent. */
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
     /**
-     * The socket that gives the engine its turns at a shared GPU, and how long a turn lasts while others wait; null:
-     * the engine has a GPU of its own.
+     * The socket that gives the engine its turns at a shared GPU, and the length of a turn while others wait; null: the
+     * engine has a GPU of its own.
      */
     turns:
       given.ENGINE_TURNS === undefined
         ? null
         : { path: given.ENGINE_TURNS, awakeMs: given.ENGINE_AWAKE_SECONDS * 1000 },
-    /** The number of adapters that the engine has loaded at once. */
+    /** The number of adapters that the engine can have loaded at once. */
     adapterRoom: started?.adapters ?? adapterRoom(args),
     /** The source and the folder of adapters; null: there are none. */
     adapterStore: adapterStoreOf(given, engine.adapters),
-    /** True if the answers of this worker are moved to other workers when it cannot finish them. */
+    /** Whether the answers of this worker are moved to other workers if it cannot finish them. */
     moves:
       given.MIGRATION === undefined
         ? describeEngine(engine.engine).goesOnFromIds
         : given.MIGRATION === 'exact',
-    /** The settings of RunPod's queue; null: jobs come from a queue of ours. */
+    /** The settings of RunPod's queue; null: jobs come from our own queue. */
     runpodQueue: given.QUEUE === 'runpod' ? runpodQueueOf(given, workerId) : null,
     /** The form of answers to `runpod` jobs. */
     runpod: runpodOf(given),
@@ -145,7 +145,7 @@ function payloadHostsOf({ WORKER_PAYLOAD_HOSTS: hosts }: Own): string[] | null {
   return hosts ? hostsIn(hosts) : null;
 }
 
-/** Returns null where there are no adapters, so that no folder is needed. */
+/** Returns the adapter store, or null if there are no adapters, so that no folder is needed. */
 function adapterStoreOf(given: Own, { length }: readonly unknown[]) {
   if (length === 0) return null;
   const home = given.HF_HOME ?? join(homeFolder('HF_HOME'), '.cache', 'huggingface');
@@ -209,14 +209,14 @@ function backpressureOf(given: Own, slots: number): BackpressureSettings | null 
   };
 }
 
-/** Returns a folder for each queue and worker id: another worker must not send what one has left. */
+/** Returns a folder for each queue and worker id: a worker must not send results that another has left. */
 function spoolFolder(given: Own, workerId: string): string {
   const base = given.WORKER_SPOOL_DIR ?? join(stateHome(given), 'worker-vllm', 'spool');
   const queue = `${new URL(given.CASOLA_WS_URL).host}_${given.CASOLA_QUEUE_ID}`;
   return resolve(base, folderName(queue), folderName(workerId));
 }
 
-/** Returns a path in the state folder of this user alone: a spool may lie on a volume that machines share. */
+/** Returns a path in this user's own state folder: a spool may lie on a volume that machines share. */
 function machineFile(given: Own): string | null {
   try {
     return join(stateHome(given), 'worker-vllm', 'machine-id');

@@ -12,12 +12,12 @@ import { Prefills } from './prefill/prefills.ts';
 import { SwappedEngine } from './turns/swapped-engine.ts';
 import { connectTurns } from './turns/turns.ts';
 
-/** The worker's engine as jobs reach it, with prefills and adapters where the operator asks for them. */
+/** The worker's engine as jobs reach it, with prefills and adapters if the operator configures them. */
 interface EngineAccess extends Pick<Ports, 'engine' | 'prefills' | 'adapters'> {
   close(): Promise<void>;
 }
 
-/** @param turned called when the engine shares its GPU and its turn has come or is over */
+/** Opens the engine. @param turned called when the engine shares its GPU and its turn has begun or ended */
 export function openEngine(
   configuration: WorkerConfiguration,
   log: Logger,
@@ -29,7 +29,7 @@ export function openEngine(
     prefillUrl === null
       ? null
       : new Prefills(engineAt(prefillUrl, configuration.engine), { clock: systemClock, log });
-  // Prefills run within the engine's turns, so that what was prefilled is read at once.
+  // Prefills run within the engine's turns, so that the blocks that they make are read at once.
   const { engine, close } = takingTurns(configuration, prefills?.before(direct) ?? direct, log, turned);
   return {
     engine,
@@ -72,7 +72,7 @@ function takingTurns(
   return { engine: swapped, close };
 }
 
-/** Returns an empty object where the operator lists no adapters. */
+/** Returns the adapters, or an empty object if the operator lists none. */
 function adaptersOf(
   { engine: { adapters: list }, adapterRoom, adapterStore }: WorkerConfiguration,
   engine: Ports['engine'],

@@ -17,7 +17,7 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   startupTimeoutMs: number;
   hangSeconds: number;
   canarySeconds: number;
-  /** The supervisor, which started the engine and is told its state; null: the engine was started elsewhere. */
+  /** The supervisor, which started the engine and takes its state; null: the engine was started elsewhere. */
   supervisor: EngineOwner | null;
   /**
    * The engine's address, if it was started elsewhere; null: a supervisor starts it beside this worker and reports its
@@ -27,7 +27,7 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
 }
 
 /**
- * Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. Four
+ * Reports to the worker everything that can be seen of the engine from outside: its health, and whether it hangs. Four
  * observers see that an engine is in trouble. The first in this list that speaks decides, and those below it change
  * nothing:
  *
@@ -69,7 +69,7 @@ export class EngineWatch {
       hangMs: ports.hangSeconds * 1000,
       canaryMs: ports.canarySeconds * 1000,
       isRestarted: ports.supervisor !== null,
-      // The worker waits for an engine that was started elsewhere as if it were being restarted.
+      // The worker waits for an engine that was started elsewhere as if the engine were being restarted.
       hung: ports.supervisor?.hung ?? ((message) => worker.engineRestarting(message)),
       recovered: () => this.#tellHealthy(),
     });
@@ -121,7 +121,7 @@ export class EngineWatch {
       engine.version(),
     ]);
     if (this.#health.state !== 'healthy') return;
-    // A busy engine may not answer in time; the last known models then stay.
+    // A busy engine may not answer in time; the worker then keeps the models it knows.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
     this.#version = version;
     this.#tellHealthy();
@@ -132,14 +132,14 @@ export class EngineWatch {
 /** The first look comes after this time, ms: a user may start engine and worker together. */
 const FIRST_LOOK_MS = 1000;
 const LOOK_EVERY_MS = 2000;
-/** An engine that takes connections is reported if it has answered nothing within this time, ms. */
+/** An engine that accepts connections is reported if it has answered nothing within this time, ms. */
 const ANSWER_WITHIN_MS = 1000;
 
 /** An engine that is started elsewhere. */
 export interface AwaitedSettings {
   url: string;
   healthPaths: readonly string[];
-  /** The variables that its address comes from. */
+  /** The variables that set its address. */
   variables: string;
 }
 
@@ -154,12 +154,12 @@ interface AwaitedPorts extends Pick<Ports, 'clock' | 'engine'> {
   tell(trouble: Trouble): void;
 }
 
-/** Finds out why an engine that is started elsewhere is not healthy: no supervisor would tell. */
+/** Finds out why an engine that is started elsewhere is not healthy, since no supervisor reports it. */
 class AwaitedEngine {
   readonly #ports: AwaitedPorts;
   readonly #settings: AwaitedSettings;
   #timer: Timer = null;
-  /** The number of the present wait; a look of an earlier wait is void. */
+  /** The number of the present wait; a look begun in an earlier wait is void. */
   #wait = 0;
   #found: Diagnosis | null = null;
 
@@ -178,7 +178,7 @@ class AwaitedEngine {
     this.#ports.clock.clearTimeout(this.#timer);
   }
 
-  /** The last message, when the worker has waited long enough. */
+  /** Returns the last message, once the worker has waited long enough. */
   gaveUp(waitedMs: number): Trouble {
     const { url } = this.#settings;
     const why = this.#found === null ? 'it does not say why' : this.#found.problem;

@@ -34,7 +34,7 @@ export function engineDied(message: string): JobFailure {
 
 /**
  * Returns the failure that carries the engine's own error; its text is the base protocol's.
- * @param body parsed where it was JSON, else its text
+ * @param body the parsed body if it is JSON, else its text
  */
 export function engineRefusal(status: number, body: unknown): JobFailure {
   return new JobFailure({
@@ -46,7 +46,7 @@ export function engineRefusal(status: number, body: unknown): JobFailure {
   });
 }
 
-/** Returns the failure of a job for whatever its run has thrown. */
+/** Returns the failure for whatever a job's run has thrown. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof JobFailure) return error.failure;
   const message = error instanceof Error ? error.message : String(error);

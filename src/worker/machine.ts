@@ -7,14 +7,14 @@ import type { Log } from '../process/log.ts';
 
 /**
  * Returns a random name of this machine, made by its first worker and stored in a file: machines are given the same
- * host name more often than operators know. Returns null where nothing can be stored.
- * @param path null: there is no folder for it
+ * host name more often than operators know. Returns null if nothing can be stored.
+ * @param path the file; null: there is no folder for it
  */
 export async function machineId(path: string | null): Promise<string | null> {
   if (path === null) return null;
   try {
     await mkdir(dirname(path), { recursive: true });
-    // Another worker of this machine may be writing the file at the same time: the first one counts.
+    // Another worker of this machine may be writing the file at the same time: the first write counts.
     await writeFile(path, `${randomUUID()}\n`, { flag: 'wx' }).catch(() => {});
     return (await readFile(path, 'utf8')).trim().slice(0, 64) || null;
   } catch {
@@ -22,10 +22,10 @@ export async function machineId(path: string | null): Promise<string | null> {
   }
 }
 
-/** The tries to ask the platform end after this time, ms. */
+/** The worker asks the platform for at most this long, ms. */
 const LIMIT_MS = 30_000;
 const FIRST_PAUSE_MS = 1000;
-/** The worker waits this long for the end of its machine, once the platform ends it, ms. */
+/** The worker waits this long for the end of its machine once the platform has agreed to end it, ms. */
 const END_MS = 60_000;
 
 interface Platform {
@@ -37,7 +37,7 @@ interface Platform {
 /**
  * Asks the platform to terminate the machine that this worker runs on, if the platform gives each machine a key to
  * itself: RunPod (docs, "pod environment variables") and Vast (docs, "predefined variables"). These platforms restart a
- * container that has ended, and go on billing.
+ * container that has ended, and continue to bill it.
  * @returns when the machine should have ended long ago, or at once if the platform cannot be asked
  */
 export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log: Log): Promise<void> {

@@ -27,22 +27,22 @@ import { withQueueDefaults } from './variables.ts';
 import { Worker, type WorkerEvents } from './worker.ts';
 
 /**
- * V8 compiles undici's HTTP parser again, optimized, after a budget that three requests use up: 12 MB that are not
- * returned. With this budget it does so under sustained load alone.
+ * V8 compiles undici's HTTP parser again, optimized, after a budget that three requests use up, and keeps the 12 MB
+ * that this takes. With this budget it compiles again only under sustained load.
  */
 const PARSER_BUDGET = '--wasm-tiering-budget=1000000000';
 
 /**
- * V8 collects the old generation when it has grown by 60 %: little of what a stream allocates outlives the stream, and
- * by default V8 lets the heap grow to four times its size.
+ * V8 collects the old generation when it has grown by 60 %, since little of what a stream allocates outlives the
+ * stream; by default it lets the heap grow to four times its size.
  */
 const HEAP_GROWTH = '--heap-growing-percent=60';
 
 /**
  * Runs one worker until it ends; the caller should exit with the code that it resolves to. A worker that a supervisor
- * started hears of the engine over the IPC channel; any other only watches the engine's health.
- * @param started the engine's arguments, as its supervisor knows them
- * @param containerMs when the container's first process began, epoch ms, as its supervisor knows
+ * started learns of the engine over the IPC channel; any other only watches the engine's health.
+ * @param started the engine's settings, as its supervisor knows them
+ * @param containerMs when the container's first process began, epoch ms, if a supervisor knows it
  * @throws UserError for variables that are missing or wrong, before anything is done
  */
 export async function runWorker(
@@ -50,7 +50,7 @@ export async function runWorker(
   started?: EngineArguments,
   containerMs = performance.timeOrigin,
 ): Promise<number> {
-  // The flags are not on the command line: a Node that no longer knew one of them would not start.
+  // The flags are set here, not on the command line, since a Node that no longer knew one of them would not start.
   for (const flag of [PARSER_BUDGET, HEAP_GROWTH]) setFlagsFromString(flag);
   const given = withQueueDefaults(env);
   const configuration = readWorkerConfiguration(given, started);
@@ -177,13 +177,13 @@ function createWorker(
 
 /**
  * Returns how long a cold start took, from the creation of the container to its first readiness.
- * @param createdAt epoch s
+ * @param createdAt when the container was created, epoch s; null: unknown
  */
 function sinceCreated(createdAt: number | null): { since_created_s?: number } {
   return createdAt === null ? {} : { since_created_s: Math.round(Date.now() / 1000 - createdAt) };
 }
 
-/** Opens the worker's own port, if it has one. @throws UserError when it cannot be listened on */
+/** Opens the worker's own port, if it has one. @throws UserError when the worker cannot listen on it */
 async function openPort(
   { localPort }: WorkerConfiguration,
   { status }: Worker,
@@ -230,7 +230,7 @@ function instanceOf(configuration: WorkerConfiguration, machine: string | null):
   };
 }
 
-/** Tells whether a supervisor started the engine and hears this worker. */
+/** Tells whether a supervisor started the engine and listens to this worker. */
 function isOurs(engine: EngineConfiguration): boolean {
   return engine.settings !== null && process.send !== undefined;
 }
@@ -240,7 +240,7 @@ function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSetti
   return { url, healthPaths: describeEngine(engine).healthPaths, variables };
 }
 
-// Not import.meta.main, which Node has only since 24.2.
+// `import.meta.main` is not used, since Node has it only since 24.2.
 if (process.argv[1] === import.meta.filename) {
   const [requests, containerMs, adapters] = process.argv.slice(2).map(Number);
   const started = requests === undefined ? undefined : { requests, adapters: adapters ?? 1 };

@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts';
 import type { Settlement, Spool } from './jobs/settlement.ts';
 import type { Dial } from './session/socket.ts';
 
-/** Everything outside itself that the worker touches: real in production, virtual in tests. */
+/** The worker's ports, for everything that it touches outside itself: real in production, virtual in tests. */
 export interface Ports {
   clock: Clock;
   dial: Dial;
@@ -15,9 +15,9 @@ export interface Ports {
   fetch: Fetch;
   /** Fetches addresses that others name: reaches the public internet only. */
   fetchPublic: Fetch;
-  /** Reads every GPU that the engine sees; none where that is not known. Never rejects. */
+  /** Reads every GPU that the engine sees; none if that is not known. Never rejects. */
   gpus(): Promise<GpuReading[]>;
-  /** The store of finished results; null: they live in memory only. */
+  /** The store of finished results; null: they are in memory only. */
   spool: Spool | null;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
@@ -36,7 +36,7 @@ export interface Ports {
 export interface InsideQueue {
   /**
    * Takes one output of a `runpod` job.
-   * @param streamId of the attempt, as its job's frame says
+   * @param streamId the stream's id in the job's frame
    */
   yielded(streamId: number, output: unknown): void;
   /** Takes a settlement, which the queue acknowledges in a frame. */
@@ -49,12 +49,12 @@ export type AttemptEnd =
   | { result: 'failed'; code: string; retryable: boolean }
   | { result: 'released' | 'revoked'; reason: string };
 
-/** An attempt that has left its slot. */
+/** An attempt that has left its slot, with its times. */
 export interface EndedAttempt {
   result: AttemptEnd['result'];
   /** The attempt's time in the engine, ms; null: its request did not get there. */
   ranMs: number | null;
-  /** Time from the attempt's request to the first piece of a streamed answer, ms; null: no piece came. */
+  /** The time from the attempt's request to the first piece of a streamed answer, ms; null: no piece came. */
   firstTokenMs: number | null;
   usage: Usage | null;
 }
@@ -64,17 +64,17 @@ export interface WorkObserver {
   /** Called when a request has left for the engine. */
   requested(): void;
   ended(attempt: EndedAttempt): void;
-  /** Called when the queue had not answered a renewal when the next one was due. */
+  /** Called when a renewal had no answer by the time the next one was due. */
   renewalMissed(): void;
 }
 
 /** Makes the spans of attempts (tracing/). */
 export interface JobTracer {
-  /** Begins the trace of a job that has come. @param nowMs epoch ms */
+  /** Begins the trace of a job that has arrived. @param nowMs epoch ms */
   begin(job: Job, nowMs: number): AttemptTrace;
 }
 
-/** Collects what the spans of one attempt are made of. Decides nothing, and must not throw. */
+/** Collects the facts for the spans of one attempt. Decides nothing, and must not throw. */
 export interface AttemptTrace {
   /** Called when a request leaves for the engine. @returns headers to add to the request */
   request(call: EngineCall, nowMs: number): Record<string, string>;

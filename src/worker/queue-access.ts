@@ -6,9 +6,7 @@ import { dialWebSocket } from './session/dial.ts';
 import type { Dial } from './session/socket.ts';
 import { heartbeatPoster, type PostHeartbeat } from './telemetry/heartbeat.ts';
 
-/**
- * After a signal the open request for jobs of RunPod's queue may go on for this long, ms; a job that it brings is run.
- */
+/** After a signal the open request for jobs of RunPod's queue may last this long, ms; a job that it brings is run. */
 const LINGER_MS = 300;
 
 /** The queue that this worker takes jobs from, as its process reaches it. */
@@ -18,16 +16,16 @@ export interface QueueAccess {
   inside?: InsideQueue;
   /** Posts heartbeats; null: none are sent. */
   post: PostHeartbeat | null;
-  /** What is known of the queue; undefined: the queue itself tells. */
+  /** What is known of the queue; undefined: the queue itself reports it. */
   profile?: QueueProfile;
   /** Stops taking jobs before a drain. Resolves when no job is on its way any more, or after `limitMs`. */
   stopTaking(limitMs: number): Promise<void>;
-  /** The exit code, if the queue decides it; null: the worker does. */
+  /** Returns the exit code, if the queue decides it; null: the worker decides. */
   exitCode(): number | null;
   close(): void;
 }
 
-/** Opens the queue. @param end called when the worker should end, as nothing is left to do */
+/** Opens the queue. @param end called when the worker should end, since nothing is left to do */
 export async function openQueue(
   { runpodQueue, apiUrl, token }: WorkerConfiguration,
   ports: Pick<Ports, 'clock' | 'fetch' | 'fetchPublic' | 'random' | 'log'>,
@@ -48,7 +46,7 @@ export async function openQueue(
   };
 }
 
-/** Most time between two looks, ms. */
+/** The longest time between two looks, ms. */
 const LOOK_EVERY_MS = 5000;
 
 /** The part of a worker that the watch needs. */
@@ -93,7 +91,7 @@ export class QueueWatch {
   }
 
   #look(): void {
-    // A machine that stood still, as a paused virtual one does, has not looked for its queue in that time.
+    // A machine that stood still, such as a paused virtual one, did not look for its queue in that time.
     const passedMs = Math.min(this.#clock.now() - this.#lookedAt, 2 * this.#lookEveryMs);
     this.#lookedAt = this.#clock.now();
     this.#lostMs = this.#worker.hasQueue ? 0 : this.#lostMs + passedMs;

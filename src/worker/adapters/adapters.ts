@@ -29,9 +29,12 @@ export interface AdaptersPorts {
 
 /** An adapter that the engine has loaded. */
 interface Loaded {
-  /** Jobs that need it now. */
+  /** The number of jobs that need the adapter now. */
   users: number;
-  /** The adapter is unloaded as soon as no job uses it; a job that comes for it now waits as if it were gone. */
+  /**
+   * Whether the adapter is unloaded as soon as no job uses it; a job that comes for it now waits as if it were not
+   * loaded.
+   */
   isLeaving: boolean;
 }
 
@@ -43,9 +46,9 @@ interface InLine {
 }
 
 /**
- * The LoRA adapters of an engine. Each is loaded when a job first needs it, one after the other. For want of room the
- * least recently used adapter is unloaded, but never one that a job uses. Jobs whose adapter is not loaded wait in the
- * order in which they came. So that they do not wait for ever, the adapter that is to make room takes no new jobs.
+ * The LoRA adapters of an engine. Each is loaded when a job first needs it, one after the other. If there is no room,
+ * the least recently used adapter is unloaded, but never one that a job uses. Jobs whose adapter is not loaded wait in
+ * the order in which they came. So that they do not wait for ever, the adapter that is to make room takes no new jobs.
  */
 export class Adapters {
   readonly #ports: AdaptersPorts;
@@ -78,15 +81,15 @@ export class Adapters {
     return this.#list.has(name);
   }
 
-  /** @param changed called when an adapter was loaded or unloaded, or could not be loaded */
+  /** Sets the listener. @param changed called when an adapter was loaded or unloaded, or could not be loaded */
   listen(changed: (state: AdapterState) => void): void {
     this.#changed = changed;
   }
 
   /**
-   * Takes over which adapters are loaded from the models that the engine serves, when it is healthy for the first time
-   * or again.
-   * @returns all names that callers may ask for, and the card of each; the engine's own model first
+   * Sets which adapters are loaded, by the models that the engine serves when it is healthy for the first time or
+   * again.
+   * @returns all names that callers may ask for, and the card of each; the engine's own model comes first
    */
   engineServes(
     names: readonly string[],
@@ -172,7 +175,7 @@ export class Adapters {
   }
 
   /**
-   * Returns the next step for the job that waits first; null: none waits, or the adapter that is to make room is in
+   * Returns the next step for the job that waits first; null: no job waits, or the adapter that is to make room is in
    * use.
    */
   #next(): { load: string } | { unload: string } | null {
@@ -228,7 +231,7 @@ export class Adapters {
     this.#changed(this.state);
   }
 
-  /** @returns the reason why the adapter was not loaded, or null once it is */
+  /** Loads an adapter. @returns the reason why it was not loaded, or null once it is */
   async #load(name: string): Promise<string | null> {
     const folder = await this.#ports.folderOf(this.#list.get(name)!);
     return await loadAdapter(this.#ports.engine, name, folder);
@@ -240,8 +243,6 @@ function failureOf(name: string, reason: string): JobFailure {
   return new JobFailure({ message, code: 'adapter_failed', retryable: true });
 }
 
-/** vLLM's routes that load and unload adapters while it runs, as version 0.32 answers them. */
-
 /** Loading reads a file and copies it to the GPU; an engine that takes longer than this hangs, ms. */
 const LOAD_WITHIN_MS = 120_000;
 
@@ -251,9 +252,9 @@ const NO_ROUTE =
 type Engine = Pick<EngineClient, 'request'>;
 
 /**
- * Loads an adapter.
- * @param folder of the engine's machine
- * @returns the reason why the adapter was not loaded; null: it is loaded, now or since before
+ * Loads an adapter by the route that vLLM 0.32 has for it.
+ * @param folder the adapter's folder on the engine's machine
+ * @returns the reason why the adapter was not loaded; null: it is loaded, now or already before
  */
 async function loadAdapter(engine: Engine, name: string, folder: string): Promise<string | null> {
   const { status, text } = await post(engine, 'load', { lora_name: name, lora_path: folder });
@@ -264,7 +265,7 @@ async function loadAdapter(engine: Engine, name: string, folder: string): Promis
 }
 
 /**
- * Unloads an adapter.
+ * Unloads an adapter by the route that vLLM 0.32 has for it.
  * @returns the reason why the adapter was not unloaded; null: it is unloaded, or was not loaded
  */
 async function unloadAdapter(engine: Engine, name: string): Promise<string | null> {
@@ -289,7 +290,7 @@ async function post(
   return { status: answer.status, text: await readText(answer.body) };
 }
 
-/** Recognises FastAPI's own answer, which says nothing of an adapter. */
+/** Recognises FastAPI's own answer, which says nothing about an adapter. */
 function isMissingRoute(status: number, text: string): boolean {
   return (status === 404 || status === 405) && /"detail"\s*:\s*"(?:Not Found|Method Not Allowed)"/.test(text);
 }

@@ -24,7 +24,7 @@ const COMMIT = /^[0-9a-f]{40}$/;
 
 /**
  * Returns the checked folder that holds an adapter. The worker downloads an adapter of Hugging Face before the engine
- * hears of it: left to itself vLLM 0.32 knows no revision, and downloads while everything else in the engine waits. The
+ * learns of it: by itself vLLM 0.32 knows no revision, and everything else in the engine waits during a download. The
  * folder has the commit's name, since an engine that is given new weights under an old path goes on with what it has
  * cached of the old ones.
  * @throws Error with the reason, for people
@@ -83,7 +83,7 @@ async function downloadWeights(
   }
 }
 
-/** @param mayBe statuses beside 200 that the caller takes as an answer */
+/** Requests an address. @param mayBe statuses beside 200 that the caller accepts */
 async function ask(
   { fetch, endpoint, token }: AdapterStore,
   source: string,
@@ -102,7 +102,7 @@ async function ask(
   throw new Error(`${url} answered ${answer.status}${help}`);
 }
 
-/** Writes a file that gets its own name once it is whole. */
+/** Writes a file that gets its final name once it is whole. */
 async function write(answer: Response, path: string): Promise<void> {
   const part = `${path}.part-${process.pid}`;
   try {

@@ -4,24 +4,24 @@ import { characters, Events, type EventTransform, StreamEvent } from './events.t
 type Fields = Record<string, unknown>;
 
 /**
- * Matches an event that finishes a choice. Inside a string the quotes would be escaped, so a match is real. Some
- * engines write an empty reason into each event.
+ * Matches an event that finishes a choice. Quotes inside a string would be escaped, so a match is real. Some engines
+ * write an empty reason into each event.
  */
 const FINISHES = /"finish_reason"\s*:\s*"[^"]/;
-/** The members of an event that stand in the same place in every event. */
+/** The members that every event has in the same place. */
 const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
 
 /**
  * Removes the event that reports the usage from a stream whose caller did not ask for it, and leaves every other byte
- * alone. That event has no choices, and is the only one with a usage: an engine that counts in its other events too
- * tells everybody, and its last event is the caller's. A member that an engine then puts into that event instead of the
- * one before it (vLLM its `system_fingerprint`) goes back to where it would have stood. For this the event that
- * finishes a choice waits for the next one.
+ * as it is. That event has no choices, and is the only one with a usage: if an engine reports usage in its other events
+ * too, it does so for every caller, and its last event is the caller's. An engine then puts a member into that event
+ * instead of the one before it (vLLM its `system_fingerprint`); such a member goes back to where it would have stood.
+ * For this the event that finishes a choice waits for the next one.
  */
 export class AddedUsage implements EventTransform {
   /** The held event that finishes a choice. */
   #finish: StreamEvent | null = null;
-  /** True when nothing more is to be looked for: the event was found, or the engine counts for everybody. */
+  /** Whether the search is over: the event was found, or the engine reports usage to every caller. */
   #isOver = false;
 
   push(events: Events): Events | null {
@@ -57,9 +57,7 @@ export class AddedUsage implements EventTransform {
   }
 }
 
-/**
- * Returns the event before the one that is removed, with the members that the engine wrote only into its last event.
- */
+/** Returns the event before the removed one, with the members that the engine wrote only into its last event. */
 function withLast(finish: StreamEvent, data: Fields, added: StreamEvent): StreamEvent {
   const fields = Object.keys(data).filter((name) => !OWN.has(name));
   const known = fields.length > 0 ? finish.data : null;
@@ -70,7 +68,7 @@ function withLast(finish: StreamEvent, data: Fields, added: StreamEvent): Stream
   return new StreamEvent(text.slice(0, end) + members.join('') + text.slice(end));
 }
 
-/** Returns a member of the event's data as it is written there, behind a comma; empty where it has none. */
+/** Returns a member of the event's data as it is written there, behind a comma; empty if there is none. */
 function memberText(event: string, name: string): string {
   const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
   const value = jsonFields(json, [name])[name];

@@ -9,14 +9,14 @@ import {
 import { AnswerLog } from './answer-log.ts';
 import type { Events } from './events.ts';
 
-/** Most bytes in one record, which goes out whole, and so beyond the window. */
+/** The most bytes in one record, which goes out whole, and so may exceed the window. */
 export const RECORD_BYTES = bounds.ANSWER_WINDOW_BYTES / 4;
 
 /** A record that the relay has not taken yet. */
 interface Kept {
   offset: number;
   data: Uint8Array;
-  /** For an answer that may be moved, the ids that the bytes up to the end of this record say. */
+  /** The ids that belong to the bytes up to the end of this record; null: the answer may not be moved. */
   reported: ReportedIds | null;
 }
 
@@ -46,25 +46,27 @@ export interface AnswerStreamEvents {
 /** The log of an answer that goes to the relay. */
 export class AnswerStream extends AnswerLog {
   readonly id: number;
-  /** True of a copy for readers of a stored job's answer: it waits for no room, and its end is not the job's. */
+  /**
+   * Whether this is a copy for readers of a stored job's answer: it never waits for room, and its end is not the job's.
+   */
   readonly isReplayed: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
   #isEvents = false;
-  /** Bytes written and not yet made into a record; each piece may end one. */
+  /** The bytes written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
   #waitingBytes = 0;
-  /** Records not yet taken by the relay. */
+  /** The records that the relay has not taken yet. */
   #kept: Kept[] = [];
   /** The number of records of `#kept` that went out on the present connection. */
   #sent = 0;
   #headSent = false;
   #endSent = false;
-  /** The relay of the present connection has heard of this stream. Of a new stream it hears from the caller too. */
+  /** Whether the relay of the present connection knows this stream. It learns of a new stream from the caller too. */
   #isKnown = true;
   #broken: BrokenReason | null = null;
-  /** Offset after the last byte made into a record. */
+  /** The offset after the last byte made into a record. */
   #recorded = 0;
   #written = 0;
   #taken = 0;
@@ -93,7 +95,7 @@ export class AnswerStream extends AnswerLog {
     return this.#written;
   }
 
-  /** Bytes that can be sent and were not yet made into a record. */
+  /** The number of bytes that can be sent and were not yet made into a record. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
@@ -104,12 +106,12 @@ export class AnswerStream extends AnswerLog {
     return this.#state === 'open' || this.#state === 'ended';
   }
 
-  /** True when the writer should wait: the relay asked for it, or has not taken what it was given. */
+  /** Whether the writer should wait: the relay asked for it, or has not taken what it was given. */
   override get isFull(): boolean {
     return this.#relayPaused || this.#written - this.#taken > bounds.ANSWER_WINDOW_BYTES;
   }
 
-  /** Resolves when there is room again, or nothing more is wanted. */
+  /** Resolves when there is room again, or nobody wants more. */
   override async room(): Promise<void> {
     while (this.isFull && this.#state === 'open') {
       await new Promise<void>((resolve) => {
@@ -118,7 +120,7 @@ export class AnswerStream extends AnswerLog {
     }
   }
 
-  /** Sends now the bytes that were held back. */
+  /** Sends the bytes that were held back now. */
   override hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
   }
@@ -162,7 +164,7 @@ export class AnswerStream extends AnswerLog {
     this.#events.changed(this);
   }
 
-  /** Ends an answer that will not be finished. */
+  /** Ends an answer that will never be finished. */
   break(reason: BrokenReason): void {
     if (this.#state !== 'open') return;
     this.#broken = reason;
@@ -185,7 +187,7 @@ export class AnswerStream extends AnswerLog {
     this.#record();
     if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
     this.#headSent = this.#head !== null;
-    // An answer whose end is sent along cannot break off any more, so nothing is to be moved.
+    // An answer whose end is sent along cannot break off any more, so its ids are not needed.
     const mayBreakOff = this.#state !== 'ended';
     const moves = mayBreakOff && !this.#movesSent ? this.plan : null;
     if (moves) records.push({ type: 'moves', stream: this.id, moves });
@@ -260,7 +262,7 @@ export class AnswerStream extends AnswerLog {
     this.#waitingBytes += piece.byteLength;
   }
 
-  /** Merges what was written since the last call into one record, or several where it is much. */
+  /** Merges what was written since the last call into one record, or into several if it is much. */
   #record(): void {
     if (this.#waitingBytes === 0) return;
     const pieces = this.#pieces;
@@ -285,7 +287,7 @@ export class AnswerStream extends AnswerLog {
     this.#waitingBytes = 0;
   }
 
-  /** Makes one record of some pieces. @param bytes how many they have */
+  /** Makes one record of some pieces. @param bytes the number of bytes in them */
   #keep(pieces: readonly Uint8Array[], from: number, to: number, bytes: number): void {
     const data = to - from === 1 ? pieces[from]! : Buffer.concat(pieces.slice(from, to), bytes);
     this.#kept.push({ offset: this.#recorded, data, reported: null });

@@ -14,7 +14,7 @@ import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 
 /** An answer is forgotten if the relay has not fetched its end within this time, ms. */
 const KEEP_FINISHED_MS = 60_000;
-/** A job may lag behind the relay's first record of its stream by this much, ms: they come on different sockets. */
+/** A job may arrive this much later than the relay's first record of its stream, ms: they come on different sockets. */
 const UNKNOWN_FOR_MS = 5000;
 /** Records are sent in one message up to this many bytes. */
 const MESSAGE_BYTES = 1024 * 1024;
@@ -36,7 +36,7 @@ export interface AnswersEvents {
 }
 
 /**
- * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
+ * The answer socket, which carries the bytes of all answers to the relay, one message a tick for all of them together.
  * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
  */
 export class Answers {
@@ -46,10 +46,10 @@ export class Answers {
   readonly #streams = new Map<number, AnswerStream>();
   /** Decides which streams wait a little for the events that follow. */
   readonly #joiner: PieceJoiner;
-  /** Streams with something to send. */
+  /** The streams with something to send. */
   readonly #waiting = new Set<AnswerStream>();
   readonly #expiry = new Map<AnswerStream, Timer>();
-  /** Streams that the relay waits for and this worker does not know. */
+  /** The streams that the relay waits for and this worker does not know. */
   readonly #unknown = new Set<number>();
   readonly #streamEvents = {
     changed: (stream: AnswerStream) => this.#plan(stream),
@@ -73,7 +73,7 @@ export class Answers {
     });
   }
 
-  /** True when the relay has everything that this worker has for it. */
+  /** Whether the relay has everything that this worker has for it. */
   get isIdle(): boolean {
     return ![...this.#streams.values()].some((stream) => stream.isPending);
   }
@@ -190,7 +190,7 @@ export class Answers {
     this.#events.changed();
   }
 
-  /** Applies a record of the relay. If its stream is unknown, only one thing matters: that a relay waits for it. */
+  /** Applies a record of the relay. If its stream is unknown, all that matters is that a relay waits for it. */
   #apply(record: AnswerRecord): void {
     const stream = this.#streams.get(record.stream);
     if (!stream) {
@@ -206,7 +206,7 @@ export class Answers {
 
   /**
    * Declines an unknown stream after a while: an earlier process had it, or its job is still on the way. The worker
-   * says nothing of a stream whose job has ended.
+   * declines no stream whose job has ended.
    */
   #wonder(streamId: number): void {
     this.#unknown.add(streamId);

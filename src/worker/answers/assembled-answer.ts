@@ -16,29 +16,28 @@ type Fields = Record<string, unknown>;
 
 const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, function_call: null };
 
-/** The fields of an event that no assembled answer has: only the engine can make one piece of them. */
+/** The fields of an event that rule an assembled answer out: only the engine can make one piece of them. */
 const PARSED: readonly string[] = ['reasoning_content', 'tool_calls'];
 const ENCODED: readonly string[] = ['routed_experts', 'sampling_mask'];
 
 const NOTHING = { ids: 0, characters: 0, reasoning: 0, logprobs: 0, size: 0 };
 
 /**
- * Thrown where the answer must be requested in one piece, since the parsers of its engine make it otherwise than its
- * stream.
+ * Thrown if the answer must be requested in one piece, since the engine's parsers write it otherwise than its stream.
  */
 export class PartsOfItsOwn extends Error {
   override name = 'PartsOfItsOwn';
 }
 
-/** Thrown where the answer has become longer than a result may be. */
+/** Thrown if the answer has become longer than a result may be. */
 export class TooLong extends Error {
   override name = 'TooLong';
 }
 
 /**
  * Assembles an answer in one piece, field by field as vLLM writes it, from the events that it streams for the same
- * request (docs/moving.md). The part that has arrived may be continued elsewhere, and a continued answer begins with
- * the part before it.
+ * request (docs/moving.md). The part that has arrived may be continued elsewhere; a continued answer begins with the
+ * part that an earlier attempt generated.
  */
 export class AssembledAnswer extends AnswerLog {
   readonly #route: Route;
@@ -46,7 +45,7 @@ export class AssembledAnswer extends AnswerLog {
   /** The token ids of prompt and answer, as long as they are known. */
   #ids: number[] = [];
   #promptTokens = 0;
-  /** The number of generated tokens at the beginning of this attempt. */
+  /** The number of tokens that earlier attempts generated. */
   #given = 0;
   #stage: Stage = 'running';
   #id: unknown;
@@ -63,13 +62,13 @@ export class AssembledAnswer extends AnswerLog {
   #stopReason: unknown = null;
   #tokenIds: number[] = [];
   #weightVersions: unknown = null;
-  /** How much of the answer was reported to the queue, and in how many characters of JSON. */
+  /** The extent of the answer that was reported to the queue, and its characters of JSON. */
   #reported = NOTHING;
 
   /**
    * @param before the part that an earlier attempt generated; null: this attempt generates the answer from the
    * beginning
-   * @param lacking what the events of the route `tokens` lack and the answer in one piece has
+   * @param lacking the members that events of the route `tokens` lack and the answer in one piece has
    */
   constructor(route: Route, before: PartialAnswer | null, lacking: { model: unknown; created: number }) {
     super();
@@ -90,7 +89,7 @@ export class AssembledAnswer extends AnswerLog {
     this.#text = text;
     this.#reasoning = reasoning;
     this.#tokenIds = promptIds.slice(this.#promptTokens);
-    // The last tokens may be generated again, if they were no whole character yet.
+    // The last tokens may be generated again if they did not make a whole character yet.
     this.#logprobs = logprobs?.slice(0, this.#given) ?? null;
   }
 
@@ -99,13 +98,13 @@ export class AssembledAnswer extends AnswerLog {
     this.#stage = stage;
   }
 
-  /** @throws PartsOfItsOwn @throws TooLong */
+  /** Takes events. @throws PartsOfItsOwn @throws TooLong */
   override writeEvents({ list }: Events): void {
     for (const { data } of list) if (data !== null) this.#event(data);
     if (this.#characters > bounds.PAYLOAD_BYTES) throw new TooLong('it is too long for a result');
   }
 
-  /** The characters that the answer takes, about. */
+  /** The approximate length of the answer, characters. */
   get #characters(): number {
     const tokens = 7 * this.#tokenIds.length + 100 * (this.#logprobs?.length ?? 0);
     return this.#text.length + this.#reasoning.length + tokens;
@@ -115,7 +114,7 @@ export class AssembledAnswer extends AnswerLog {
     return super.isMovable && this.#stage === 'running';
   }
 
-  /** Returns the part from which another attempt could go on; null if there is none, or it is too long to be stored. */
+  /** Returns the part that another attempt could continue; null: there is none, or it is too long to be stored. */
   partial(): PartialAnswer | null {
     if (!this.isMovable || this.#ids.length <= this.#promptTokens) return null;
     const partial = {
@@ -162,7 +161,7 @@ export class AssembledAnswer extends AnswerLog {
     };
   }
 
-  /** Makes the next part begin anew, since the queue may know nothing of the answer. */
+  /** Makes the next part begin at the start, since the queue may know nothing of the answer. */
   reportAgain(): void {
     this.#reported = NOTHING;
   }

@@ -14,16 +14,16 @@ type Fields = Record<string, unknown>;
 
 /** Changes the events of a stream on their way, or holds some back. */
 export interface EventTransform {
-  /** Takes the next events. @returns those that may go on; null: none may yet */
+  /** Takes the next events. @returns those that may be passed on; null: none may yet */
   push(events: Events): Events | null;
   /**
-   * Returns what is held back at the end of the stream; null: nothing may go on.
-   * @param isCut whether the stream breaks off here, and another engine may go on with it
+   * Returns the events held back at the end of the stream; null: none may be passed on.
+   * @param isCut whether the stream breaks off here, and another engine may continue it
    */
   end(isCut: boolean): Events | null;
 }
 
-/** The transforms that one stream needs, in their order. Without any, its bytes pass as they are. */
+/** The transforms that one stream needs, in their order. If there is none, the stream's bytes pass unchanged. */
 export class EventPipeline {
   readonly #transforms: readonly EventTransform[];
   readonly #write: (events: Events) => void;
@@ -37,7 +37,7 @@ export class EventPipeline {
     this.#pass(events, 0);
   }
 
-  /** Passes on what is held back at the end of the stream. @param isCut as of an `EventTransform` */
+  /** Passes on what is held back at the end of the stream. @param isCut as in `EventTransform` */
   end(isCut: boolean): void {
     for (let at = 0; at < this.#transforms.length; at++) {
       const held = this.#transforms[at]!.end(isCut);
@@ -58,7 +58,7 @@ export class EventPipeline {
 
 /** One event of a stream. Its JSON is parsed once, when somebody first asks for it. */
 export class StreamEvent {
-  /** The bytes of the event, each as one character, so that bytes that are no UTF-8 stay as they are. */
+  /** The bytes of the event, one character each, so that bytes that are no UTF-8 stay as they are. */
   readonly text: string;
   #read: { json: string; data: Fields } | null | undefined;
 
@@ -71,7 +71,7 @@ export class StreamEvent {
     return this.#parsed?.data ?? null;
   }
 
-  /** Returns what the event says of its answer. */
+  /** Returns what the event reports of its answer. */
   says(dialect: Dialect): EventSays {
     return readEvent(unicode(this.text), dialect, this.#parsed);
   }
@@ -93,11 +93,15 @@ export class StreamEvent {
   }
 }
 
-/** Some events of a stream, one behind another, as bytes, as text and one by one: each is made when it is asked for. */
+/** Consecutive events of a stream, as bytes, as text and one by one; each form is made when it is requested. */
 export class Events {
-  /** False: these are a part of one event that is too large to be held until it is whole. */
+  /**
+   * Whether the events are whole; false: they are a part of one event that is too large to be held until it is whole.
+   */
   readonly isWhole: boolean;
-  /** Whether they may say more than the text of tokens: a usage, an error, the end of a choice or of the stream. */
+  /**
+   * Whether the events may hold more than the text of tokens: a usage, an error, the end of a choice or of the stream.
+   */
   isMarked = true;
   #bytes: Uint8Array | null = null;
   #text: string | null = null;
@@ -113,14 +117,14 @@ export class Events {
     return events;
   }
 
-  /** @param text a character for each byte */
+  /** Returns the events of a text. @param text has one character for each byte */
   static ofText(text: string): Events {
     const events = new Events(true);
     events.#text = text;
     return events;
   }
 
-  /** @returns null where the list is empty */
+  /** Returns the events of a list. @returns null if the list is empty */
   static ofList(list: readonly StreamEvent[]): Events | null {
     if (list.length === 0) return null;
     const events = new Events(true);
@@ -133,7 +137,7 @@ export class Events {
     return this.#bytes;
   }
 
-  /** The bytes, each as one character. */
+  /** The bytes, one character each. */
   get text(): string {
     this.#text ??=
       this.#bytes === null ? this.#list!.map(({ text }) => text).join('') : characters(this.#bytes);
@@ -152,8 +156,8 @@ export class Events {
 }
 
 /**
- * Cuts the bytes of an event stream where events end, once for all who read the events. Only whole events go on, so
- * an answer that breaks off ends with one.
+ * Cuts the bytes of an event stream where events end, once for all readers of the events. Only whole events are passed
+ * on, so an answer that breaks off ends with a whole event.
  */
 export class EventReader {
   readonly #ends = new EventEnds();
@@ -162,12 +166,12 @@ export class EventReader {
   #heldBytes = 0;
   readonly #mostBytes: number;
 
-  /** @param mostBytes an event is held until it is whole up to this many bytes; a larger one passes in parts */
+  /** @param mostBytes an event of up to this many bytes is held until it is whole; a larger one passes in parts */
   constructor(mostBytes = bounds.EVENT_HELD_BYTES) {
     this.#mostBytes = mostBytes;
   }
 
-  /** Returns the events that are whole with this piece, a part of an event that is too large, or null. */
+  /** Returns the events that this piece completes, a part of an event that is too large, or null. */
   push(piece: Uint8Array): Events | null {
     const end = this.#ends.see(piece);
     if (end > 0) {
@@ -186,7 +190,7 @@ export class EventReader {
     return this.#held.map(characters).join('');
   }
 
-  /** Returns the bytes held at the end of the stream, which count as an event, or null. */
+  /** Returns the bytes held at the end of the stream, which count as an event; null: none are held. */
   rest(): Events | null {
     const last = this.#held.pop();
     return last ? this.#join(last, true) : null;
@@ -214,7 +218,7 @@ export function characters(bytes: Uint8Array): string {
   return buffer.toString('latin1');
 }
 
-/** Returns the text in UTF-8 that has these bytes, a character each. */
+/** Decodes UTF-8. @param text has one character for each byte */
 function unicode(text: string): string {
   return Buffer.from(text, 'latin1').toString();
 }

@@ -1,13 +1,13 @@
 import type { Clock, Timer } from '../clock.ts';
 import type { AnswerStream } from './answer-stream.ts';
 
-/** Says how long the events of a stream may wait for one another. */
+/** The settings of how long the events of a stream may wait for one another. */
 export interface StreamInterval {
-  /** Least time between two pieces of any stream, ms; 0: none. */
+  /** The least time between two pieces of any stream, ms; 0: none. */
   minMs: number;
-  /** Least time between two pieces of any stream while at least `manyStreams` run, ms. */
+  /** The least time between two pieces of any stream while at least `manyStreams` run, ms. */
   maxMs: number;
-  /** A stream's interval grows from `minMs` to `maxMs` over this many events, its first. */
+  /** A stream's interval grows from `minMs` to `maxMs` over this many events, its first ones. */
   rampEvents: number;
   manyStreams: number;
 }
@@ -17,7 +17,7 @@ const GRID_MS = 5;
 /** A stream with more than this many bytes waits no longer. */
 const JOINED_BYTES = 32 * 1024;
 /**
- * A head without events waits this long for the first event, ms: a caller sees nothing of an answer before that anyway.
+ * A head without events waits this long for the first event, ms: until then a caller sees nothing of an answer anyway.
  */
 const HEAD_MS = 25;
 /** Timers of Node may run this many ms early. */
@@ -33,14 +33,14 @@ interface Pace {
 
 /**
  * Decides which streams wait a little, so that the events of each go in one piece: a piece costs the relay the same,
- * however much is in it. One timer serves all streams. A stream whose last piece is longer ago than its interval never
+ * however much it holds. One timer serves all streams. A stream whose last piece is older than its interval never
  * waits, so neither a first token nor a slow stream is held back.
  */
 export class PieceJoiner {
   readonly #clock: Clock;
   readonly #interval: StreamInterval;
   readonly #release: (streams: AnswerStream[]) => void;
-  /** Streams that have brought events and are not forgotten. */
+  /** The streams that have brought events and are not forgotten. */
   readonly #paces = new Map<AnswerStream, Pace>();
   #timer: Timer = null;
   #timerAtMs = Number.POSITIVE_INFINITY;
@@ -60,7 +60,7 @@ export class PieceJoiner {
     this.#arm(dueAtMs, nowMs);
   }
 
-  /** Tells whether what this stream has just brought waits; if not, it is sent now. */
+  /** Tells whether what this stream has just brought waits; if not, it is to be sent now. */
   holds(stream: AnswerStream): boolean {
     const pace = this.#paceOf(stream);
     pace.events += 1;
@@ -77,7 +77,7 @@ export class PieceJoiner {
     return true;
   }
 
-  /** Forgets a stream that brings nothing more, or goes without waiting. */
+  /** Forgets a stream that brings nothing more, or is sent without waiting. */
   forget(stream: AnswerStream): void {
     this.#paces.delete(stream);
   }

@@ -7,7 +7,7 @@ type Fields = Record<string, unknown>;
 /** The fields that may hold the text of a choice. */
 const TEXTS = ['content', 'reasoning', 'reasoning_content'] as const;
 
-/** The most events that are held back; only text that consists of beginnings of stop strings has more. */
+/** The most events that are held back; more are held only for text that consists of beginnings of stop strings. */
 const MOST_HELD = 64;
 
 interface Held {
@@ -18,8 +18,8 @@ interface Held {
 }
 
 /**
- * Holds back the events in which a stop string may have begun. An engine holds text back itself, and then its events
- * say less than the tokens whose ids they bring; so the worker asks it to show stop strings
+ * Holds back the events in which a stop string may have begun. An engine holds text back itself, and its events then
+ * say less than the tokens whose ids they bring. So the worker asks the engine to show stop strings
  * (`include_stop_str_in_output`), holds back what may be one, and removes it.
  */
 export class StopHold implements EventTransform {
@@ -28,7 +28,7 @@ export class StopHold implements EventTransform {
   readonly #longest: number;
   /** True if the caller wants to see the stop string. */
   readonly #isShown: boolean;
-  /** The end of the text that has arrived. */
+  /** The end of the text that has arrived so far. */
   #tail = '';
   #held: Held[] = [];
   #stays = false;
@@ -46,7 +46,7 @@ export class StopHold implements EventTransform {
     this.#isShown = isShown;
   }
 
-  /** True if a stop string may have begun in what was released: another engine would miss it, so the answer stays. */
+  /** Whether a stop string may have begun in what was released: another engine would miss it, so the answer stays. */
   get stays(): boolean {
     return this.#stays;
   }
@@ -58,8 +58,8 @@ export class StopHold implements EventTransform {
   }
 
   /**
-   * Releases what is held, unless the answer is cut: the engine that goes on makes that text anew, as it would not see
-   * a stop string whose beginning it was given.
+   * Releases what is held, unless the answer is cut: the engine that continues generates that text again, since it
+   * would not recognise a stop string whose beginning it was given.
    */
   end(isCut: boolean): Events | null {
     if (isCut) return null;
@@ -89,12 +89,12 @@ export class StopHold implements EventTransform {
     return most;
   }
 
-  /** Returns how many events may be passed on: up to the last after which no stop string has begun. */
+  /** Returns the number of events that may be passed on: up to the last after which no stop string has begun. */
   #clean(): number {
     const clean = this.#held.findLastIndex(({ begun }) => begun === 0) + 1;
     if (clean > 0 || this.#held.length <= MOST_HELD) return clean;
     this.#stays = true;
-    // Events that the stop string may have to be cut from are still held.
+    // Events that the stop string may have to be cut from stay held.
     const { begun } = this.#held.at(-1)!;
     let count = this.#held.length;
     for (let after = 0; after < begun; count--) after += this.#held[count - 1]!.text.length;

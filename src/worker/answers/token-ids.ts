@@ -8,45 +8,42 @@ import {
 } from '../../protocol/index.ts';
 import { Events, type StreamEvent } from './events.ts';
 
-/** The end of the names of the lists of ids: the prompt's, and those of generated tokens. */
+/** The end of the name of each list of ids: the prompt's, and those of generated tokens. */
 const NAME = 'token_ids"';
 const PROMPT = 'prompt_';
-/** Matches, in one pass, events that say more than the text of a token, and a few that do not. */
+/** Matches, in one pass, events that hold more than the text of a token, and a few others. */
 const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
 const FINISH = /"finish_reason"\s*:\s*"[^"]/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|[\r\n])data: ?\[DONE\]/;
 const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;
 const LOGPROBS = /"logprobs"\s*:\s*\{/;
-/** Matches calls of tools: their parser would begin anew elsewhere. */
+/** Matches calls of tools: their parser would start over at another engine. */
 const TOOL_CALLS = /"tool_calls"\s*:\s*\[\s*\{/;
 const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
-/** Matches content other than blanks: parsers of reasoning pass on what follows it unchanged. */
+/** Matches content other than blanks: parsers of reasoning pass on everything after it unchanged. */
 const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 
-/** What some whole events of an answer say about its tokens. */
+/** What some whole events of an answer reveal of its tokens. */
 interface ReportedTokens {
-  /** The events as their caller gets them; null: the caller gets none of them. */
+  /** The events as the caller gets them; null: the caller gets none of them. */
   events: Events | null;
-  /**
-   * The ids of the tokens generated in the events; null: not all ids are known any more, so the answer stays where it
-   * is.
-   */
+  /** The ids of the tokens generated in the events; null: not all ids are known any more, so the answer stays. */
   ids: number[] | null;
-  /** True if the answer may be cut off after these events. */
+  /** Whether the answer may be cut off after these events. */
   mayBeCut: boolean;
   stage: Stage;
 }
 
-/** What the first events of a movable answer say. */
+/** What the first events of a movable answer reveal. */
 export interface Beginning {
   identity: AnswerIdentity;
   promptIds: readonly number[];
 }
 
 /**
- * Reads the token ids out of an answer's events, and removes them where the caller did not request them. Inside a JSON
- * string the quotes would be escaped, so a match is real.
+ * Reads the token ids out of an answer's events, and removes them if the caller did not request them. Quotes inside a
+ * JSON string would be escaped, so a match is real.
  */
 export class TokenIds {
   readonly #isAsked: boolean;
@@ -56,20 +53,20 @@ export class TokenIds {
   #isLost = false;
   #isReasoning = false;
   #hasContent = false;
-  /** The beginning of the answer; null before its first events, and where they do not tell it. */
+  /** The beginning of the answer; null before its first events, and if they do not show it. */
   beginning: Beginning | null = null;
   #hasBegun = false;
 
   /**
    * @param isAsked whether the caller wants to see the ids
-   * @param prompt the ids that the caller wrote; null: the engine tells them
+   * @param prompt the ids that the caller wrote; null: the engine reports them
    */
   constructor(isAsked: boolean, prompt: readonly number[] | null = null) {
     this.#isAsked = isAsked;
     this.#prompt = prompt;
   }
 
-  /** Reads and cleans events. */
+  /** Reads events and removes the ids from them. */
   read(events: Events): ReportedTokens {
     const { text } = events;
     if (!this.#hasBegun) this.#begin(events.list);
@@ -109,7 +106,7 @@ export class TokenIds {
     return this.#isLost ? null : ids;
   }
 
-  /** Follows reasoning: if it follows content, its parser has begun again, and the answer stays. */
+  /** Follows reasoning: if it comes after content, its parser has started over, and the answer stays. */
   #followReasoning(events: Events): void {
     for (const { text } of events.list) {
       const reasons = REASONING.test(text);
@@ -128,14 +125,14 @@ function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
   return typeof request_id === 'string' ? { request_id, output_mode: String(output_mode) } : null;
 }
 
-/** Returns the events of a text. @param given the events that the text was made of */
+/** Returns the events of a text. @param given the events that the text was made from */
 function passed(text: string, given: Events): Events | null {
   if (text === given.text) return given;
   return text === '' ? null : Events.ofText(text);
 }
 
 /**
- * Returns events without the ids of the prompt and of tokens. A pattern would cost some objects for each list.
+ * Returns events without the ids of the prompt and of tokens. A pattern would cost several objects for each list.
  * @param ids takes the ids of the tokens
  */
 function withoutIds(events: string, ids: number[]): string {
@@ -165,7 +162,9 @@ function behindBlanks(json: string, from: number): number {
   return at;
 }
 
-/** Reads a list of ids. @param ids takes them; null: nobody does @returns where the list ends; -1: it is no list of ids */
+/**
+ * Reads a list of ids. @param ids takes them; null: they are skipped @returns the list's end; -1: it is no list of ids
+ */
 function endOfIds(json: string, from: number, ids: number[] | null): number {
   const before = ids?.length ?? 0;
   let id = -1;
@@ -190,8 +189,8 @@ function forCaller(events: string): string {
 }
 
 /**
- * Says whether a caller that requested no ids would get this event: vLLM sends none for tokens of which a parser makes
- * no text, unless their ids are requested.
+ * Tells whether a caller that requested no ids would get this event: vLLM sends none for tokens from which a parser
+ * makes no text, unless their ids are requested.
  */
 function isForCaller(event: string): boolean {
   return !NO_DELTA.test(event) || FINISH.test(event) || LOGPROBS.test(event);
@@ -207,7 +206,7 @@ function laterOf(one: Stage, other: Stage): Stage {
   return STAGES.indexOf(one) > STAGES.indexOf(other) ? one : other;
 }
 
-/** Says whether the events of a continuation begin with the prompt that was sent. */
+/** Tells whether the events of a continuation begin with the prompt that was sent. */
 export function continuesFrom({ promptIds }: Beginning, asked: readonly number[]): boolean {
   return promptIds.length === asked.length && asked.every((id, at) => promptIds[at] === id);
 }

@@ -39,9 +39,9 @@ export type Address =
       ok: true;
       /** The address without user name and password. */
       url: URL;
-      /** The authorization header for this address: our token, or what the address itself holds. */
+      /** The authorization header for this address: our token, or the credentials in the address itself. */
       authorization: string | undefined;
-      /** No setting of this worker names the host, so it must be one of the public internet. */
+      /** Whether no setting of this worker names the host, which must then be on the public internet. */
       mustBePublic: boolean;
     }
   | { ok: false; problem: string };
@@ -53,9 +53,9 @@ export function fileAccessOf({ wsUrl, apiUrl, token, payloadHosts }: FileAccessS
 }
 
 /**
- * Returns the address that a queue or a redirect names, if it may be used. A problem names the host alone: the rest of
- * a presigned address is a secret.
- * @param from what a relative address is relative to; the queue if left out
+ * Returns the address that a queue or a redirect names, if it may be used. A problem names the host alone, since the
+ * rest of a presigned address is a secret.
+ * @param from the base of a relative address; the queue's address if left out
  */
 export function addressOf(text: string, access: FileAccess, from: string = access.base): Address {
   if (!URL.canParse(text, from)) return { ok: false, problem: 'its address is not a URL' };
@@ -68,7 +68,7 @@ export function addressOf(text: string, access: FileAccess, from: string = acces
   return { ok: true, url, authorization, mustBePublic: !own && access.hosts === null };
 }
 
-/** Returns why a host that is not our own may not be used; null: it may, as far as its name tells. */
+/** Returns why a host that is not our own may not be used; null: it may, judged by its name. */
 function problemOf(url: URL, hosts: readonly string[] | null): string | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     return `${url.protocol} addresses are not fetched, only http: and https:`;
@@ -82,7 +82,7 @@ function problemOf(url: URL, hosts: readonly string[] | null): string | null {
 }
 
 /**
- * Turns user name and password of an address into a header: `fetch` refuses them in the address, and quotes them in its
+ * Moves user name and password of an address into a header: `fetch` refuses them in the address, and quotes them in its
  * error.
  */
 function takeCredentials(url: URL): string | undefined {
@@ -93,7 +93,7 @@ function takeCredentials(url: URL): string | undefined {
   return `Basic ${Buffer.from(pair).toString('base64')}`;
 }
 
-/** Tells whether a host matches a pattern; `*.` stands for one or more labels, not for none. */
+/** Tells whether a host matches a pattern; `*.` stands for one or more labels, never for none. */
 function fits({ hostname, host }: URL, pattern: string): boolean {
   const name = pattern.toLowerCase();
   if (name.startsWith('*.')) return hostname.endsWith(name.slice(1)) && hostname.length > name.length - 1;
@@ -103,7 +103,7 @@ function fits({ hostname, host }: URL, pattern: string): boolean {
 /** The advice on how to allow a private address. */
 const REMEDY = 'name the host in WORKER_PAYLOAD_HOSTS to allow it';
 
-/** Returns the error for a host that is a private address; null: it is a public one, or a name. */
+/** Returns the error for a host that is a private address; null: it is a public address, or a name. */
 export function privateAddressIn(hostname: string): PrivateAddressError | null {
   const host = withoutBrackets(hostname);
   return isIP(host) !== 0 && !isPublicAddress(host) ? new PrivateAddressError(host, host, REMEDY) : null;
@@ -111,8 +111,8 @@ export function privateAddressIn(hostname: string): PrivateAddressError | null {
 
 /**
  * Returns a `fetch` that connects to public addresses only, whatever a name resolves to. Its errors have a
- * PrivateAddressError as cause. Where a proxy connects, names that resolve to private addresses here are refused; names
- * that do not resolve here, as behind many proxies none does, are the proxy's to judge.
+ * PrivateAddressError as cause. If a proxy connects, names that resolve to private addresses here are refused; names
+ * that do not resolve here, as is usual behind proxies, are left to the proxy.
  */
 export function createPublicFetch(
   lookup?: typeof systemLookup,

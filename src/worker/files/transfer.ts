@@ -12,17 +12,20 @@ type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
 /**
- * The worker asks a server again that has not begun its answer after this many ms: a connection that died in silence
- * never answers.
+ * A server that has not begun its answer after this many ms is asked again: a connection that died in silence never
+ * answers.
  */
 const BEGUN_WITHIN_MS = 10_000;
-/** The pause before a download or an upload is first tried again, ms; doubles. */
+/** The pause before the first retry of a download or an upload, ms; it doubles. */
 const FIRST_PAUSE_MS = 1000;
 const UPLOAD_WITHIN_MS = 60_000;
-/** A result that cannot be uploaded soon goes in a frame: more tries would only delay it. */
+/**
+ * The number of tries of an upload. A result that cannot be uploaded soon goes in a frame: more tries would only delay
+ * it.
+ */
 const UPLOAD_TRIES = 3;
 const MOST_REDIRECTS = 5;
-/** Redirects that repeat the request as it was. */
+/** Statuses of redirects that repeat the request unchanged. */
 const REDIRECTS = new Set([301, 302, 307, 308]);
 
 /** A failure that another try would not change. */
@@ -48,12 +51,12 @@ export async function downloadPayload(
 
 export interface DownloadedFile {
   bytes: Buffer;
-  /** The content type that the server named; empty where it named none. */
+  /** The content type that the server named; empty if it named none. */
   contentType: string;
 }
 
 /**
- * Downloads a file that a payload names, from a host that a payload may come from.
+ * Downloads a file that a payload names, from a host that payloads may come from.
  * @throws JobFailure `payload_unreachable` with the reason
  */
 export async function downloadFile(
@@ -66,7 +69,7 @@ export async function downloadFile(
   return await download(web, what, signal, (limit) => getFile(web, access, url, limit));
 }
 
-/** Downloads with retries while there is time: a broken connection or an overloaded server says nothing of the job. */
+/** Downloads with retries while there is time: a broken connection or an overloaded server is no fault of the job. */
 async function download<T>(
   web: Web,
   what: string,
@@ -96,7 +99,7 @@ function mayPass(error: unknown): boolean {
 }
 
 /**
- * PUTs a result.
+ * PUTs a result to an address.
  * @returns false, with a line in the log, when the result did not arrive
  */
 export async function uploadResult(
@@ -171,8 +174,8 @@ async function getFile(
 }
 
 /**
- * Fetches an address and follows redirects itself: each address on the way must be allowed, and the token goes to our
- * own only.
+ * Fetches an address and follows redirects itself: each address on the way must be allowed, and the token is sent to
+ * our own addresses only.
  * @throws FinalError when an address is not allowed, or there are too many redirects
  */
 async function fetchAllowed(

@@ -31,12 +31,12 @@ const UNFINISHED = '.tmp';
 const SET_ASIDE = '.unreadable';
 /**
  * A settlement that was sent waits this long for its acknowledgement before it is written, ms: most are never written.
- * It is lost only if this process is killed and its connection breaks within that time.
+ * It is lost only if within that time this process is killed and its connection breaks.
  */
 const ACK_WAIT_MS = 20;
 /**
- * The spool stores this many bytes of results, enough for a queue that is away for long; more results stay in memory,
- * as on a disk that is full.
+ * The spool stores up to this many bytes of results, enough for a queue that is away for long; further results stay in
+ * memory, as with a full disk.
  */
 const MOST_BYTES = 1024 ** 3;
 
@@ -52,16 +52,13 @@ export class DiskSpool implements Spool {
   readonly #limitBytes: number;
   readonly #log: Log;
   readonly #ackWaitMs: number;
-  /** The size of each file that counts, by name. */
+  /** The size of each file that counts towards the limit, by name. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
   #hasFolder = false;
   /** The work in progress for each attempt: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
-  /**
-   * Settlements that wait to be written, by attempt. A settlement that is removed before its turn never reaches the
-   * disk.
-   */
+  /** Settlements that wait to be written, by attempt. A settlement that is removed before its turn is never written. */
   readonly #unwritten = new Map<string, Unwritten>();
   #lastWrite: Promise<void> = Promise.resolve();
   #folderSync: Promise<void> | null = null;
@@ -114,7 +111,7 @@ export class DiskSpool implements Spool {
       const unreadable: string[] = [];
       for (const name of names) {
         if (name.endsWith(SET_ASIDE)) continue;
-        // This process has put the file while the disk was slow.
+        // This process has written the file while the disk was slow.
         if (this.#sizes.has(name.replace(UNFINISHED, ''))) continue;
         // A process was killed while it wrote this file: the result was never promised to the queue.
         if (name.endsWith(UNFINISHED)) {
@@ -136,7 +133,7 @@ export class DiskSpool implements Spool {
     this.#hasFolder = true;
   }
 
-  /** Waits until the settlement is removed, or its acknowledgement has had its time. */
+  /** Waits until the settlement is removed, or the time for its acknowledgement is over. */
   #waitFor(unwritten: Unwritten): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, this.#ackWaitMs);
@@ -147,7 +144,7 @@ export class DiskSpool implements Spool {
     });
   }
 
-  /** Writes one settlement at a time: those that the queue acknowledges meanwhile need not be written. */
+  /** Writes one settlement at a time: those acknowledged while they wait need not be written. */
   #writeInTurn(attempt: string): Promise<void> {
     const write = this.#lastWrite.then(() => {
       const unwritten = this.#unwritten.get(attempt);
@@ -159,7 +156,7 @@ export class DiskSpool implements Spool {
   }
 
   /**
-   * Writes a settlement. Resolves at the rename; the folder's own sync follows, one for all files renamed meanwhile.
+   * Writes a settlement. Resolves at the rename; the folder's own sync follows, one for all files renamed until then.
    */
   async #write(spooled: SpooledSettlement): Promise<void> {
     const json = writeJson(spooled);
@@ -262,8 +259,8 @@ function attemptOf({ job_id, fence_token }: JobRef): string {
 }
 
 /**
- * Returns the file name of an attempt. Job ids are the caller's and may hold anything, so their digest stands in for
- * them.
+ * Returns the file name of an attempt. Job ids are the caller's and may hold any character, so the name has their
+ * digest.
  */
 function nameOf({ job_id, fence_token }: JobRef): string {
   return `${fence_token}-${createHash('sha256').update(job_id).digest('hex').slice(0, 32)}${ENDING}`;

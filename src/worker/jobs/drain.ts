@@ -1,7 +1,7 @@
 import { endOfStep } from '../../process/way-down.ts';
 import type { Clock, Timer } from '../clock.ts';
 
-/** Time that a drain has after the grace, ms. */
+/** The time that a drain has after the grace, ms. */
 const FORCE_MS = endOfStep('acknowledgements');
 
 /**
@@ -13,11 +13,11 @@ export type DrainPhase = 'finishing' | 'settling' | 'done';
 
 export interface DrainPorts {
   clock: Clock;
-  /** The number of jobs in slots. */
+  /** Returns the number of jobs in slots. */
   running(): number;
   /** Tells whether nothing waits for the queue or the relay any more. */
   isSettled(): boolean;
-  /** Aborts and releases the jobs that run, and shortens whatever is slow to settle. May be called again. */
+  /** Aborts and releases the running jobs, and shortens whatever is slow to settle. May be called again. */
   graceOver(): void;
   done(): void;
 }
@@ -49,13 +49,13 @@ export class Drain {
 
   /** Ends the drain if it can; called whenever a job has ended or was acknowledged. */
   check(): void {
-    // A release calls this in its middle too, before the last job is out of its slot.
+    // A release calls this method before its last job is out of its slot.
     if (this.#ports.running() > 0) return;
     if (this.#phase === 'finishing') this.#phase = 'settling';
     if (this.#phase === 'settling' && this.#ports.isSettled()) this.#finish();
   }
 
-  /** Ends the grace at once: jobs that run are released now. */
+  /** Ends the grace at once: running jobs are released now. */
   hurry(): void {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#ports;

@@ -10,18 +10,18 @@ import type {
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { idsOf, type RunningJob } from '../run/running-job.ts';
 
-/** The log shows this many characters of a failed job's error. */
+/** The most characters of a failed job's error in the log. */
 const LOGGED_ERROR_CHARACTERS = 1000;
 
 /**
- * With a base queue a persisted job released for one of these reasons is left to its lease: an error would end it for
- * good.
+ * The reasons for which a persisted job of a base queue is left to its lease when it is released: an error would end
+ * the job for good.
  */
 export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
 
 /**
  * Returns the failure of a job whose deadline passed while it ran, with how long it ran here.
- * @param nowMs of the worker's clock
+ * @param nowMs by the worker's clock
  */
 export function deadlinePassed(running: RunningJob, nowMs: number): Failure {
   const ran = `it ran ${seconds(running.elapsedMs(nowMs))}`;
@@ -46,14 +46,16 @@ export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
-/** Reasons of a revocation that end the job: no caller is left, or the queue tells the relay. */
+/** The reasons of a revocation that end the job: no caller is left, or the queue informs the relay. */
 const OVER: ReadonlyMap<string, FailureCode> = new Map([
   ['caller_gone', 'cancelled'],
   ['cancelled', 'cancelled'],
   ['deadline', 'deadline'],
 ]);
 
-/** Returns the failure that reports what a revoked attempt used; null: nothing is sent, as others have the job. */
+/**
+ * Returns the failure that reports what a revoked attempt used; null: nothing is sent, as another worker has the job.
+ */
 export function overBy(reason: string): Failure | null {
   const code = OVER.get(reason);
   return code === undefined
@@ -71,7 +73,7 @@ export function endRevoked(stream: AnswerStream | null, reason: string): void {
   stream?.break({ message, code: 'lease_expired', retryable: true });
 }
 
-/** Logs one line for each attempt that failed; a warning where the engine or this worker may be the cause. */
+/** Logs one line for each attempt that failed, as a warning if the engine or this worker may be the cause. */
 export function logFailure(log: Log, job: Job, { code, http_status, retryable, error }: JobError): void {
   const fields = { ...idsOf(job), code, ...(http_status === undefined ? {} : { http_status }) };
   log[retryable ? 'warn' : 'info'](fields, `job failed: ${error.slice(0, LOGGED_ERROR_CHARACTERS)}`);

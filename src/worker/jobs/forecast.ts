@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { RunningJob } from '../run/running-job.ts';
 import { maxTokensOf } from '../run/usage.ts';
 
-/** The rate is taken from this many jobs. */
+/** The rate is computed from this many jobs. */
 const SAMPLES = 16;
 /** A sample older than this says nothing about the present load, ms. */
 const FRESH_MS = 5 * 60_000;
@@ -16,14 +16,14 @@ interface Sample {
 }
 
 /**
- * How fast one request generates here at present, learned from finished jobs: their tokens over their whole time in the
- * engine, waiting and prompt included. The fastest of the recent jobs counts: a job that cannot end at this rate cannot
- * end even if all goes well.
+ * The rate at which one request generates here at present, learnt from finished jobs: their tokens over their whole
+ * time in the engine, waiting and prompt included. The fastest of the recent jobs counts: a job that cannot end at this
+ * rate cannot end even if all goes well.
  */
 export class TokenRate {
   #samples: Sample[] = [];
 
-  /** Learns from a finished job. @param tokens generated for one choice */
+  /** Learns from a finished job. @param tokens the number generated for one choice */
   finished(tokens: number, tookMs: number, nowMs: number): void {
     if (tokens < FEWEST_TOKENS || tookMs <= 0) return;
     this.#samples.push({ tokensPerSecond: (tokens * 1000) / tookMs, atMs: nowMs });
@@ -40,16 +40,16 @@ export class TokenRate {
 
 /** What is known of a job's length. */
 export interface Workload {
-  /** Most tokens that the job may generate; null: not known. */
+  /** The most tokens that the job may generate; null: not known. */
   maxTokens: number | null;
-  /** Time that the job's request has been in the engine, ms; 0 before it is sent. */
+  /** The time that the job's request has been in the engine, ms; 0 before it is sent. */
   elapsedMs: number;
 }
 
 /**
  * Tells whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`. Returns false if
- * that is not known: the job gets its chance.
- * @param tokensPerSecond of one request at the present load; null: not known
+ * that is not known: the job is then tried.
+ * @param tokensPerSecond the rate of one request at the present load; null: not known
  */
 export function cannotEndWithin(
   { maxTokens, elapsedMs }: Workload,
@@ -61,9 +61,9 @@ export function cannotEndWithin(
 }
 
 /**
- * Tells whether a drain moves an answer at its start: at its present pace the rest takes longer than the grace. An
- * answer whose rest is not known gets its chance, and moves at the end of the grace.
- * @param streamedMs time since its first token
+ * Tells whether a drain moves an answer at its start, because at its present pace the rest takes longer than the grace.
+ * An answer whose rest is not known may run, and moves at the end of the grace.
+ * @param streamedMs the time since the answer's first token
  */
 export function mustMoveInDrain(
   { made, left }: { made: number; left: number | null },
@@ -75,8 +75,8 @@ export function mustMoveInDrain(
 }
 
 /**
- * Tells whether a drain releases the job at its start: the job cannot end inside the grace, and nobody has read a part
- * of its answer, which another attempt could not continue.
+ * Tells whether a drain releases the job at its start: the job cannot end within the grace, and no reader has a part of
+ * its answer, which another attempt could not continue.
  */
 export function mustReleaseInDrain(
   job: Workload & { hasReader: boolean },
@@ -113,14 +113,14 @@ export class Forecast {
     );
   }
 
-  /** Tells whether the job cannot end inside the grace, while another attempt loses nothing. */
+  /** Tells whether the job cannot end within the grace, while another attempt at it loses nothing. */
   mustReleaseInDrain(running: RunningJob, graceMs: number): boolean {
     const nowMs = this.#clock.now();
     const { stream } = running;
     const answer = running.assembly ?? stream;
     const tokens = answer?.isMovable ? answer.tokens : null;
     if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
-    // The caller has a part of its answer already.
+    // The caller has already received a part of its answer.
     const hasReader = stream !== null && !stream.isReplayed && stream.size > 0;
     const rate = this.#rate.tokensPerSecond(nowMs);
     if (rate === null) return false;

@@ -2,32 +2,32 @@ import type { Job, JobRef, PartialAnswer, ReleaseReason, Timing } from '../../pr
 import type { RunningJob } from '../run/running-job.ts';
 import type { SpooledSettlement } from './settlement.ts';
 
-/** An attempt that has succeeded or failed, of which the queue has not taken note yet. */
+/** An attempt that has succeeded or failed, which the queue has not acknowledged yet. */
 export interface Settled extends SpooledSettlement {
   state: 'settled';
-  /** True if the settlement has, or will have, a copy in the spool. */
+  /** Whether the settlement has, or will have, a copy in the spool. */
   hasCopy: boolean;
   /**
-   * True once the spool is done with the settlement, or if it needs no copy: an upload may take long, so it comes last.
+   * Whether the spool has finished with the settlement, or it needs no copy: an upload may take long, so it comes last.
    */
   mayUpload: boolean;
-  /** Aborts the upload in progress. */
+  /** The controller that aborts the upload in progress; null: there is none. */
   upload: AbortController | null;
 }
 
-/** A job that goes back to the queue, which cannot be told at the moment. */
+/** A job that is released while the queue cannot be reached. */
 export interface Released {
   state: 'released';
   job: Job;
   reason: ReleaseReason;
   /** The times of the attempt; undefined: it did not reach the engine. */
   timing: Timing | undefined;
-  /** The part of the answer that another attempt goes on from; null: the other attempt begins anew. */
+  /** The part of the answer that another attempt continues; null: the other attempt starts over. */
   partial: PartialAnswer | null;
 }
 
 /**
- * A job that this worker holds, from its frame until the queue has taken note of how its attempt ended.
+ * A job that this worker holds, from its frame until the queue knows how its attempt ended.
  *
  * - `preparing` → `running` (its request went to the engine), or as `running`
  * - `running`   → `settled` (it succeeded or failed), `released` (it goes back, and the queue cannot be told now), gone
@@ -45,8 +45,9 @@ function isRunning(held: HeldJob | undefined): held is RunningJob {
 }
 
 /**
- * All jobs that this worker holds, one record for each. The slots that are taken, what a connection announces, which
- * leases are renewed, what is sent again and what a drain waits for are all read off this list.
+ * The list of all jobs that this worker holds, one record each. It determines the slots that are taken, the jobs that a
+ * connection announces, the leases that are renewed, the frames that are sent again and the jobs that a drain waits
+ * for.
  */
 export class HeldJobs {
   readonly #byJob = new Map<string, HeldJob>();
@@ -63,23 +64,23 @@ export class HeldJobs {
     return this.#byJob.size - this.#running - this.#released;
   }
 
-  /** True while the queue has to hear of a job that has left its slot. */
+  /** Whether the queue must still be told of a job that has left its slot. */
   get hasUntold(): boolean {
     return this.#byJob.size > this.#running;
   }
 
-  /** True while a lease has to be renewed. */
+  /** Whether a lease must be renewed. */
   get hasLeases(): boolean {
     return this.#byJob.size > this.#released;
   }
 
-  /** Returns the attempt at a job that has a slot. */
+  /** Returns the attempt at a job that has a slot; null: there is none. */
   runningOf(jobId: string): RunningJob | null {
     const held = this.#byJob.get(jobId);
     return isRunning(held) ? held : null;
   }
 
-  /** Returns the settlement of a job that is not acknowledged. */
+  /** Returns the unacknowledged settlement of a job; null: there is none. */
   settledOf(jobId: string): Settled | null {
     const held = this.#byJob.get(jobId);
     return held?.state === 'settled' ? held : null;
@@ -92,12 +93,12 @@ export class HeldJobs {
     return held.state === 'settled' ? held.settlement.fence_token : held.job.fence_token;
   }
 
-  /** Tells whether this record still stands in the list. */
+  /** Tells whether this record is still in the list. */
   holds(held: HeldJob): boolean {
     return this.#byJob.get(idOf(held)) === held;
   }
 
-  /** Puts a record at the end of the list, in place of another one of its job. */
+  /** Adds a record at the end of the list, in place of any other record of its job. */
   add(held: HeldJob): void {
     const jobId = idOf(held);
     const older = this.#byJob.get(jobId);
@@ -106,7 +107,7 @@ export class HeldJobs {
     this.#count(held, 1);
   }
 
-  /** Removes a record, unless another one of its job has taken its place. */
+  /** Removes a record, unless another record of its job has taken its place. */
   remove(held: HeldJob): void {
     if (!this.holds(held)) return;
     this.#byJob.delete(idOf(held));
@@ -129,12 +130,12 @@ export class HeldJobs {
     return [...this.#byJob.values()].filter((held) => held.state === 'settled');
   }
 
-  /** Returns the releases that the queue has not been told, oldest first. */
+  /** Returns the releases that the queue does not know of, oldest first. */
   allReleased(): Released[] {
     return [...this.#byJob.values()].filter((held) => held.state === 'released');
   }
 
-  /** Returns what a connection announces: the jobs with a lease. */
+  /** Returns the jobs that a connection announces: those with a lease. */
   refs(): (JobRef & { account?: string })[] {
     const refs: (JobRef & { account?: string })[] = [];
     for (const held of this.#byJob.values()) {

@@ -30,9 +30,9 @@ export interface JobsSettings extends FileAccessSettings {
   configId: string;
   capacity: number;
   renewAfterSeconds: number;
-  /** True if answers are moved: the engine goes on from token ids. */
+  /** Whether answers are moved: the engine continues from token ids. */
   moves?: boolean;
-  /** The form of answers to `runpod` jobs; left out: as of RunPod's worker without variables. */
+  /** The form of answers to `runpod` jobs; left out: that of RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
 
@@ -40,13 +40,13 @@ export interface JobsPorts extends Ports {
   queue: Pick<Session, 'peer' | 'send' | 'sendSettlement' | 'resultsFound'>;
   answers: Answers;
   observer: WorkObserver;
-  /** Called when a job failed as jobs of a dying engine do: no job is taken until the health of the engine is known. */
+  /** Called when a job failed like jobs of a dying engine: no job is taken until the health of the engine is known. */
   engineDoubted(message: string): void;
   /** Called when a job began, ended or was acknowledged. */
   changed(): void;
 }
 
-/** What this worker does with the jobs that it holds: it takes, runs, settles and releases them. */
+/** Takes, runs, settles and releases the jobs that this worker holds. */
 export class Jobs {
   readonly #ports: JobsPorts;
   readonly #capacity: number;
@@ -58,7 +58,7 @@ export class Jobs {
   readonly #runPorts: Omit<RunPorts, 'peer' | keyof Asking>;
   readonly #forecast: Forecast;
   readonly #asking: Asking;
-  /** The reason for which a job pushed now would be released; null: it is taken. */
+  /** The reason for which a job pushed now would be released; null: jobs are taken. */
   closedFor: ReleaseReason | null = null;
 
   constructor(ports: JobsPorts, settings: JobsSettings) {
@@ -90,7 +90,7 @@ export class Jobs {
     );
   }
 
-  /** The list of the jobs, to be read only. */
+  /** The list of held jobs, read-only. */
   get held(): Omit<HeldJobs, 'add' | 'remove' | 'clear'> {
     return this.#held;
   }
@@ -100,17 +100,17 @@ export class Jobs {
     return Math.max(0, this.#capacity - this.#held.running);
   }
 
-  /** True while results wait that an extended queue takes before this worker offers slots. */
+  /** Whether results wait that an extended queue takes before this worker offers slots. */
   get hasEarlyResults(): boolean {
     return this.#outbox.hasExtended;
   }
 
-  /** The reason why settlements are kept in memory only, for people; null while the spool works. */
+  /** The reason why settlements are in memory only, for people; null while the spool works. */
   get outage(): string | null {
     return this.#outbox.outage;
   }
 
-  /** Takes over the settlements that earlier processes of this worker left. */
+  /** Takes over the settlements that earlier processes of this worker left behind. */
   load(): Promise<void> {
     return this.#outbox.load();
   }
@@ -119,7 +119,7 @@ export class Jobs {
     if (this.#isRepeat(job)) return;
     const older = this.#held.runningOf(job.job_id);
     if (older) this.#void(older, 'superseded');
-    // A result of an attempt that the queue has given up is stale.
+    // A result of an attempt that the queue has given up is void.
     this.#outbox.remove(job.job_id);
     const reason = this.#reasonToDecline(job);
     if (reason) this.#decline(job, reason);
@@ -171,7 +171,7 @@ export class Jobs {
     }
   }
 
-  /** Releases the jobs that cannot end inside the grace of a drain, if that gets them to another worker sooner. */
+  /** Releases the jobs that cannot end within the grace of a drain, if another worker then gets them sooner. */
   releaseUnfinishable(graceMs: number): void {
     if (this.#ports.queue.peer?.takesReleases === false) return;
     for (const running of this.#held.allRunning()) {
@@ -179,7 +179,7 @@ export class Jobs {
     }
   }
 
-  /** Releases what runs and delivers the rest sooner, as the grace of a drain is over. */
+  /** Releases the running jobs and delivers the rest sooner, as the grace of a drain is over. */
   graceOver(): void {
     for (const running of this.#held.allRunning()) this.#release(running, 'draining');
     this.#outbox.hurry();
@@ -190,7 +190,7 @@ export class Jobs {
     for (const running of this.#held.allRunning()) this.#fail(running, failure);
   }
 
-  /** Drops everything and tells nobody; the spool keeps its settlements for the next process. */
+  /** Drops everything without telling the queue; the spool keeps its settlements for the next process. */
   voidAll(reason: string): void {
     for (const running of this.#held.allRunning()) this.#void(running, reason);
     this.#outbox.abandon();
@@ -198,13 +198,13 @@ export class Jobs {
     this.#update();
   }
 
-  /** Drops everything and leaves no timer behind. */
+  /** Drops everything and leaves no timer running. */
   stop(): void {
     this.voidAll('stopped');
     this.#leases.stop();
   }
 
-  /** Tells whether the attempt runs here already, or is finished and only waits to be acknowledged. */
+  /** Tells whether the attempt already runs here, or has finished and only waits to be acknowledged. */
   #isRepeat(job: Job): boolean {
     const running = this.#held.runningOf(job.job_id);
     if (running) return job.fence_token <= running.job.fence_token;
@@ -214,11 +214,11 @@ export class Jobs {
     return true;
   }
 
-  /** Returns why a job is not taken; null: it is. */
+  /** Returns why a job is not taken; null: it is taken. */
   #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.free === 0) return 'overloaded';
-    // A job alone runs as fast as it can here, which earlier answers need not show: the worker tries it, and learns.
+    // A job alone runs as fast as it can here, which earlier answers may not show, so the worker tries it and learns.
     if (this.#held.running === 0) return null;
     return this.#forecast.wouldMissDeadline(job) ? 'deadline' : null;
   }
@@ -231,9 +231,9 @@ export class Jobs {
   }
 
   /**
-   * Takes over what is known of a healthy engine.
+   * Adopts what is known of a healthy engine.
    * @param models every name that the engine answers to
-   * @param takes whether the engine is known to take the fields that this worker adds
+   * @param takes whether the engine is known to accept the fields that this worker adds
    */
   engineIs(models: readonly string[], takes: boolean): void {
     this.#models.set(models);
@@ -282,7 +282,7 @@ export class Jobs {
     this.#forecast.finished(running);
     // This changes nothing if the answer was ended or broken, as it is for every kind of job that has an answer.
     running.stream?.break(NOT_RELAYED);
-    // The doubt comes before the queue hears that a slot is free: the next job would be lost on an engine that dies.
+    // The doubt comes before the queue learns that a slot is free: the next job would be lost on an engine that dies.
     if (isOfDyingEngine(settlement)) this.#ports.engineDoubted(settlement.error);
     this.#settle(running, settlement);
   }
@@ -324,7 +324,7 @@ export class Jobs {
     if (running.stream) this.#ports.answers.finished(running.stream);
   }
 
-  /** Gives back a job that was pushed and cannot be taken. */
+  /** Releases a job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
     this.#sendRelease({ state: 'released', job, reason, timing: undefined, partial: null });
@@ -338,7 +338,7 @@ export class Jobs {
   }
 
   /**
-   * Tells the queue of a release. One that cannot be sent now goes over the next connection, whose `register` may
+   * Tells the queue of a release. A release that cannot be sent now goes over the next connection, whose `register` may
    * already have named the job.
    */
   #giveBack(released: Released): void {

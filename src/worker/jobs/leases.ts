@@ -8,15 +8,15 @@ export interface LeasesPorts {
   clock: Clock;
   held: HeldJobs;
   queue: Pick<Session, 'peer' | 'send'>;
-  /** Called when a `renew` got no answer until the next one was due. */
+  /** Called when a `renew` had no answer by the time the next one was due. */
   missed(): void;
-  /** Called when this attempt is no longer ours; a newer attempt at the same job may be. */
+  /** Called when this attempt is no longer ours; a newer attempt at the same job may be ours. */
   lost(job: JobRef): void;
 }
 
 /**
- * Renews all leases with one timer, which runs only while the worker holds a job. While the socket is down the jobs run
- * on; when it is back, the queue decides whether they are still ours.
+ * Renews all leases with one timer, which runs only while the worker holds a job. While the socket is down the jobs
+ * continue; when it is back, the queue decides whether they are still ours.
  */
 export class Leases {
   readonly #ports: LeasesPorts;
@@ -35,7 +35,7 @@ export class Leases {
     else if (this.#timer === null) this.#arm();
   }
 
-  /** Starts the timer anew: an extended queue has begun every lease anew, and its leases may be shorter than before. */
+  /** Restarts the timer: an extended queue has begun every lease anew, and its leases may be shorter than before. */
   resumed(): void {
     this.#isAnswered = true;
     this.stop();
@@ -74,7 +74,7 @@ export class Leases {
       queue.send({ type: 'renew', jobs: renewals(held) });
       return;
     }
-    // A base queue counts what was sent as settled, and keeps the lease of a stored job alone.
+    // A base queue counts what was sent as settled, and knows leases of stored jobs only.
     for (const { job } of held.allRunning()) {
       const { job_id, fence_token, mode } = job;
       if (mode === 'persisted') {
@@ -85,8 +85,9 @@ export class Leases {
 }
 
 /**
- * Returns the renewals of all leases, with the parts that stored answers have got since the last renewal: if the worker
- * is lost, only what it made since then is lost too. Parts for which there is no room go with the next renewal.
+ * Returns the renewals of all leases, with the parts that stored answers have gained since the last renewal: if the
+ * worker is lost, only what it generated since then is lost too. Parts for which there is no room go with the next
+ * renewal.
  */
 function renewals(held: HeldJobs): Renew['jobs'] {
   let room = bounds.PARTS_CHARACTERS;

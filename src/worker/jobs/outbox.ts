@@ -6,7 +6,7 @@ import type { Session } from '../session/session.ts';
 import type { HeldJobs, Settled } from './held-jobs.ts';
 import { frameText, type Settlement, type SpooledSettlement, tooLargeText } from './settlement.ts';
 
-/** A disk that takes longer than this counts as failed, ms: a dead network drive must not delay results. */
+/** A disk that takes longer than this, ms, counts as failed: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
 
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 'log'> {
@@ -14,16 +14,16 @@ export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 
   queue: Pick<Session, 'peer' | 'sendSettlement' | 'resultsFound'>;
   /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
-  /** Called when a settlement was uploaded or came from a slow disk, in the background. */
+  /** Called when a settlement was uploaded or read from a slow disk, in the background. */
   changed(): void;
 }
 
 /**
- * Delivers the settlements in the list of held jobs, where each stays until the queue has acknowledged it; with a base
- * queue, until it is sent. Settlements of stored jobs go to the queue's disk and to this machine's at the same time:
- * whichever has one first keeps it from being lost, and one that the queue acknowledges before its turn at the spool is
- * never written. The outbox also uploads large results: the job has already left its slot, so neither a dead engine nor
- * the end of a drain loses them.
+ * Delivers the settlements in the list of held jobs, where each stays until the queue has acknowledged it or, with a
+ * base queue, until it is sent. Settlements of stored jobs go to the queue's disk and to this machine's at the same
+ * time: the first copy keeps a settlement from being lost, and one that the queue acknowledges before its turn at the
+ * spool is never written. The outbox also uploads large results: the job has already left its slot, so neither a dead
+ * engine nor the end of a drain loses them.
  */
 export class Outbox {
   readonly #ports: OutboxPorts;
@@ -38,19 +38,19 @@ export class Outbox {
     });
   }
 
-  /** True while results wait that an extended queue takes before this worker offers slots. */
+  /** Whether results wait that an extended queue takes before this worker offers slots. */
   get hasExtended(): boolean {
     return this.#ports.held.allSettled().some(({ isExtended }) => isExtended);
   }
 
-  /** The reason why settlements are kept in memory only, for people; null while the spool works. */
+  /** The reason why settlements are in memory only, for people; null while the spool works. */
   get outage(): string | null {
     return this.#outage.text;
   }
 
   /**
-   * Takes over the settlements that earlier processes of this worker left. Resolves when that is done, or when nothing
-   * was read for DISK_WITHIN_MS; settlements read later are taken over then.
+   * Takes over the settlements that earlier processes of this worker left behind. Resolves when that is done, or when
+   * nothing was read for DISK_WITHIN_MS; settlements read later are taken over then.
    */
   async load(): Promise<void> {
     const { clock, spool, log } = this.#ports;
@@ -122,8 +122,8 @@ export class Outbox {
   }
 
   /**
-   * Sends what is still to be uploaded in a frame, if the queue takes one of that size, as little time is left. Uploads
-   * of the rest go on until the process exits, and in the next process.
+   * Sends what is still to be uploaded in a frame, if the queue takes a frame of that size, since little time is left.
+   * Other uploads go on until the process exits, and in the next process.
    */
   hurry(): void {
     this.#isHurried = true;
@@ -153,7 +153,7 @@ export class Outbox {
     return settled;
   }
 
-  /** Reads on for as long as the disk takes; nothing waits for this. */
+  /** Continues to read for as long as the disk takes; nothing waits for this. */
   async #loadRest(
     left: AsyncIterator<SpooledSettlement>,
     next: Promise<IteratorResult<SpooledSettlement>>,
@@ -183,12 +183,12 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  /** Sends a settlement. @returns whether it has gone out, not as an upload */
+  /** Sends a settlement. @returns whether it has gone out as a frame, not as an upload */
   #send(settled: Settled): boolean {
     const { settlement, isExtended, uploadUrl } = settled;
     const peer = this.#ports.queue.peer;
     if (!peer || (uploadUrl !== undefined && !settled.mayUpload)) return false;
-    // A base queue would never acknowledge it; perhaps this peer is an extended queue that was slow to answer.
+    // A base queue would never acknowledge the settlement; this peer may be an extended queue that was slow to answer.
     if (isExtended && !peer.acknowledges) return false;
     if (uploadUrl !== undefined) {
       if (!this.#isHurried || frameText(settlement, peer) === null) {
@@ -223,7 +223,7 @@ export class Outbox {
     settled.upload = new AbortController();
     const { result, ...rest } = settlement;
     const isThere = await this.#ports.upload(url, writeJson(result), settled.upload.signal);
-    // The settlement was revoked, superseded or sent in a frame meanwhile.
+    // The settlement was revoked, superseded or sent in a frame during the upload.
     if (settled.upload.signal.aborted) return;
     settled.uploadUrl = undefined;
     if (isThere) settled.settlement = { ...rest, type: 'job_result_ref' };

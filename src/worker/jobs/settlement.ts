@@ -46,15 +46,18 @@ function formFor(settlement: Settlement, peer: Peer): Settlement {
 export interface SpooledSettlement {
   settlement: Settlement;
   /**
-   * True of a settlement for an extended queue: it is reported before the engine is up, and never sent to a base queue.
+   * Whether the settlement is for an extended queue: then it is reported before the engine is up, and never sent to a
+   * base queue.
    */
   isExtended: boolean;
-  /** The address to which the result is uploaded before a reference is sent; undefined: it is sent in a frame. */
+  /**
+   * The address to which the result is uploaded before a reference is sent; undefined: the result is sent in a frame.
+   */
   uploadUrl?: string | undefined;
 }
 
 /**
- * Settlements of stored jobs on this worker's disk, for the process after this one.
+ * The settlements of stored jobs on this worker's disk, for the next process.
  * Implementations: disk-spool.ts, and one in memory for tests and the simulation.
  */
 export interface Spool {
@@ -62,7 +65,8 @@ export interface Spool {
   readonly bytes: number;
   /**
    * Stores a settlement. Resolves once a later `load` is sure to find it, or it was removed before it was written.
-   * @param isSent whether it has gone to the queue already, so its acknowledgement may come before the disk is asked
+   * @param isSent whether the settlement has already gone to the queue, so that its acknowledgement may come before the
+   * write
    * @throws Error with the reason, for people: disk full, not writable, over the limit
    */
   put(spooled: SpooledSettlement, isSent?: boolean): Promise<void>;

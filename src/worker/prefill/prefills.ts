@@ -31,13 +31,13 @@ import {
 } from './request.ts';
 
 /**
- * The result of a long prompt's request: `done`, or why it ran whole on the engine that decodes.
+ * The result of a long prompt's request: `done`, or the reason why it ran whole on the decoding engine.
  *
- * - `unreachable`: nothing listens at the prefill engine, it broke off, or answered 5xx
+ * - `unreachable`: nothing listens at the prefill engine, its connection broke, or it answered 5xx
  * - `slow`: the prefill took longer than a prompt of that length may
  * - `refused`: the prefill engine did not take the request, which may be the request's own fault
  * - `unusable`: the prefill engine's answer names no blocks that another engine could read
- * - `not_decoded`: the engine that decodes failed with the blocks, or was late, before its first token
+ * - `not_decoded`: the decoding engine failed with the blocks, or was late, before its first token
  * - `resting`: a failure of these kinds, except `refused`, happened less than 10 s ago
  */
 const PREFILL_RESULTS = [
@@ -52,20 +52,20 @@ const PREFILL_RESULTS = [
 type PrefillResult = (typeof PREFILL_RESULTS)[number];
 
 /**
- * A prefill may take this long, and MS_A_TOKEN for each token of its prompt. A prefill engine that does less than a
- * thousand tokens a second, queueing included, is not worth waiting for, ms.
+ * A prefill may take this long, and MS_A_TOKEN more for each token of its prompt, ms. A prefill engine that does less
+ * than a thousand tokens a second, queueing included, is not worth waiting for.
  */
 const PREFILL_WITHIN_MS = 5000;
 const MS_A_TOKEN = 1;
 /**
- * The first token must come within this time, ms: vLLM keeps the blocks for 30 s, and longer while the engine that
- * decodes says that it lives.
+ * The first token must come within this time, ms: vLLM keeps the blocks for 30 s, and longer while the decoding engine
+ * reports that it lives.
  */
 const DECODE_WITHIN_MS = 20_000;
-/** The prefill engine is left alone for this long after a failure, so that not every caller pays for it, ms. */
+/** The prefill engine is not used for this long after a failure, ms, so that not every caller pays for it. */
 const REST_MS = 10_000;
 
-/** Sends long prompts to an engine that only prefills; the engine that decodes reads its cache. */
+/** Sends long prompts to an engine that only prefills; the decoding engine reads its cache. */
 export class Prefills {
   readonly #prefiller: EngineClient;
   readonly #clock: Clock;
@@ -88,14 +88,14 @@ export class Prefills {
   }
 
   /**
-   * Counts since the worker's start.
+   * Returns the counts since the worker's start.
    * @returns the number of requests by result, and the tokens of the prompts that were handed over
    */
   get counts(): { results: Readonly<Record<PrefillResult, number>>; tokens: number } {
     return { results: this.#results, tokens: this.#tokens };
   }
 
-  /** Returns the engine that decodes, with prefills in front of its requests. */
+  /** Returns the decoding engine, with prefills in front of its requests. */
   before(engine: EngineClient): EngineClient {
     return {
       ...engine,
@@ -137,7 +137,10 @@ export class Prefills {
     }
   }
 
-  /** Sends one request for one prefill: blocks that were read once are given to other prompts. @throws as `#prefill` */
+  /**
+   * Sends one request with one prefill, since blocks that were read once are given to other prompts. @throws as
+   * `#prefill`
+   */
   async #decode(
     engine: EngineClient,
     asked: Prefillable,
@@ -172,7 +175,7 @@ export class Prefills {
 /**
  * Resolves to the answer; if it is a stream, once its first token has come, with everything that came before. Resolves
  * to null if the answer failed before anything of it was passed on. An engine reports a cache that it could not read by
- * a status, or by an error among the events, behind a status of 200 and the role.
+ * a status, or by an error among the events, after a status of 200 and the role.
  * @throws what the engine client throws for a stream that breaks off before its first token
  */
 async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer | null> {

@@ -3,21 +3,21 @@ import { fieldsOf, type JsonEdits, jsonOrText, routeAt, withMembers } from '../.
 
 /** The part of the prefill engine's answer that the decoding engine needs. */
 export interface Prefill {
-  /** Names the blocks of the prefill engine's cache, and where they are; passed on unchanged. */
+  /** The names and places of the blocks in the prefill engine's cache; passed on unchanged. */
   params: Record<string, unknown>;
-  /** The prompt that the blocks hold. */
+  /** The ids of the prompt that the blocks hold. */
   promptIds: readonly number[];
 }
 
 /**
- * A prompt shorter than this is prefilled faster than it is handed over: about a thousand tokens, at the four bytes
- * that a token has in most texts.
+ * A prompt shorter than this is prefilled faster than it is handed over: about a thousand tokens, at four bytes a token
+ * as in most texts.
  */
 const SHORTEST_PROMPT_BYTES = 4096;
 const TOKEN_BYTES = 4;
 
 /**
- * Members that ask for one token of an answer nobody reads; fields that do not go with that, or cost time, are unset.
+ * Members that request one token of an answer nobody reads; fields that do not go with that, or cost time, are removed.
  */
 const PREFILLED = asJson({
   max_tokens: 1,
@@ -39,8 +39,8 @@ const PREFILLED = asJson({
 });
 
 /**
- * A request with one of these fields runs whole: its answer is more than one text, or needs the prompt computed by the
- * same engine.
+ * A request with one of these fields runs whole: its answer is more than one text, or the same engine must have
+ * computed its prompt.
  */
 const ONLY_WITHOUT = [
   'kv_transfer_params',
@@ -55,7 +55,7 @@ const ONLY_WITHOUT = [
 export interface Prefillable {
   call: EngineCall;
   body: string | Uint8Array;
-  /** The tokens of the prompt, estimated from its bytes. */
+  /** The length of the prompt in tokens, estimated from its bytes. */
   tokens: number;
   isStream: boolean;
 }
@@ -79,13 +79,13 @@ export function prefillable(call: EngineCall): Prefillable | null {
   return { call, body, tokens: Math.ceil(bytes / TOKEN_BYTES), isStream: fields.stream === true };
 }
 
-/** Returns the length of a text prompt; 0: it is not one prompt. */
+/** Returns the length of a text prompt, bytes; 0: it is not one prompt. */
 function promptBytes(prompt: unknown): number {
   if (typeof prompt === 'string') return Buffer.byteLength(prompt);
   return Array.isArray(prompt) && prompt.every(Number.isInteger) ? prompt.length * TOKEN_BYTES : 0;
 }
 
-/** Returns the length of a chat; 0: it is not of text alone, and ids do not say what else it holds. */
+/** Returns the length of a chat, bytes; 0: it is not text alone, and ids do not show what else it holds. */
 function chatBytes({ messages, tools }: Record<string, unknown>): number {
   if (!Array.isArray(messages) || !messages.every(isText)) return 0;
   return Buffer.byteLength(JSON.stringify([messages, tools]));
@@ -96,24 +96,24 @@ function isText(message: unknown): boolean {
   return !Array.isArray(content) || content.every((part) => fieldsOf(part).type === 'text');
 }
 
-/** Returns the call of the prefill engine: every byte outside the members of PREFILLED is as it was. */
+/** Returns the call to the prefill engine: every byte outside the members of PREFILLED is unchanged. */
 export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): EngineCall {
   return { ...call, body: withMembers(body, PREFILLED), signal };
 }
 
-/** Writes each member as JSON. */
+/** Returns members with each value written as JSON. */
 function asJson(members: object): JsonEdits {
   return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]));
 }
 
-/** Reads the prefill engine's answer; null: it holds nothing that another engine could go on from. */
+/** Reads the prefill engine's answer; null: it holds nothing that another engine could continue from. */
 export function readPrefill(text: string): Prefill | null {
   const answer = fieldsOf(jsonOrText(text));
   const choice = Array.isArray(answer.choices) ? fieldsOf(answer.choices[0]) : {};
   const promptIds = answer.prompt_token_ids ?? choice.prompt_token_ids;
   const params = fieldsOf(answer.kv_transfer_params);
   if (params.do_remote_prefill !== true || !isIds(promptIds)) return null;
-  // Blocks of a shorter prompt would end the engine that reads them.
+  // Blocks of a shorter prompt would crash the engine that reads them.
   const held = params.remote_num_tokens ?? promptIds.length;
   return held === promptIds.length ? { params, promptIds } : null;
 }
@@ -123,7 +123,7 @@ function isIds(value: unknown): value is number[] {
 }
 
 /**
- * Returns the call of the decoding engine: the prompt is the ids that were prefilled, whatever that engine would make
+ * Returns the call to the decoding engine: its prompt is the ids that were prefilled, whatever that engine would make
  * of the text.
  */
 export function decodeCall(
