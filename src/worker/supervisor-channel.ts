@@ -5,11 +5,13 @@ import { parseValue } from '../protocol/index.ts';
 import type { EngineOwner, EngineWatch } from './engine-watch.ts';
 import type { Worker } from './worker.ts';
 
-/** Messages between the supervisor and the worker it started, over the Node IPC channel. Parsed on receipt. */
+/**
+ * The messages, parsed on receipt, between the supervisor and the worker that it started, over the Node IPC channel.
+ */
 
 /** Messages from the supervisor to the worker. */
 export const SupervisorMessage = z.discriminatedUnion('case', [
-  /** `progress`: how far the phase is, from 0 to 1, if the engine tells. `atMs`: when it was seen, epoch ms. */
+  /** `progress`: the phase's progress from 0 to 1, if the engine reports it. `atMs`: when it was seen, epoch ms. */
   z.object({
     case: z.literal('phase'),
     phase: z.enum(ENGINE_PHASES),
@@ -69,7 +71,7 @@ export function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logg
       'a message of the supervisor cannot be read; ignored',
     );
   };
-  // No supervisor is left to stop the engine in order or to wait for this process.
+  // No supervisor is left to stop the engine properly or to wait for this process.
   const onDisconnect = () => worker.drain(0);
   process.on('message', onMessage);
   process.on('disconnect', onDisconnect);

@@ -9,19 +9,19 @@ import { defaultPauseThreshold } from './telemetry/load-watch.ts';
 const QUEUES = ['own', 'runpod'] as const;
 type QueueChoice = (typeof QUEUES)[number];
 
-/** A start may take this long with RunPod's queue, s: as with RunPod's own worker. */
+/** A start may take this long with RunPod's queue, s, as with RunPod's own worker. */
 const RUNPOD_START_SECONDS = 1200;
 /**
- * The grace with RunPod's queue, s: RunPod waits for a worker's jobs, and this is its own limit of a job without one.
+ * The grace with RunPod's queue, s: RunPod waits for a worker's jobs, and this is its own limit for a job without one.
  */
 const RUNPOD_GRACE_SECONDS = 600;
-/** The jobs at a time with RunPod's queue: MAX_CONCURRENCY of RunPod's worker. */
+/** The number of jobs at a time with RunPod's queue: MAX_CONCURRENCY of RunPod's worker. */
 const RUNPOD_JOBS = 30;
 
 /**
- * Returns the queue that QUEUE names. Where QUEUE is not set, RUNPOD_WEBHOOK_GET_JOB chooses RunPod's queue: RunPod
- * sets it in the workers of its endpoints.
- * @throws UserError where both queues are named and nothing chooses between them
+ * Returns the queue that QUEUE names. If QUEUE is not set, RUNPOD_WEBHOOK_GET_JOB, which RunPod sets in the workers of
+ * its endpoints, chooses RunPod's queue.
+ * @throws UserError if both queues are named and nothing chooses between them
  */
 function chosenQueue(env: NodeJS.ProcessEnv): QueueChoice {
   const chosen = QUEUES.find((name) => name === env.QUEUE?.trim());
@@ -40,7 +40,9 @@ function isLocal(env: NodeJS.ProcessEnv): boolean {
   return Boolean(env.RUNPOD_TEST_INPUT?.trim() || env.RUNPOD_SERVE_API?.trim());
 }
 
-/** Adds, with RunPod's queue, defaults for what an endpoint need not set. Done twice, it changes nothing more. */
+/**
+ * Adds, with RunPod's queue, defaults for the variables that an endpoint need not set. A second call changes nothing.
+ */
 export function withQueueDefaults(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (chosenQueue(env) !== 'runpod') return env;
   const endpoint = env.RUNPOD_ENDPOINT_ID?.trim() || 'runpod';
@@ -59,7 +61,7 @@ export function withQueueDefaults(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...env, ...Object.fromEntries(missing), QUEUE: 'runpod', CASOLA_WS_URL: RUNPOD_URL };
 }
 
-/** Readers take a stream that stands still for longer than this for one that hangs, ms. */
+/** The longest interval, ms: readers take a stream without events for longer than this for one that hangs. */
 const MOST_INTERVAL_MS = 10_000;
 /**
  * The default of CASOLA_STREAM_INTERVAL_MAX_MS: long enough to join a few tokens, too short to be seen
@@ -67,27 +69,27 @@ const MOST_INTERVAL_MS = 10_000;
  */
 const INTERVAL_MAX_MS = 20;
 /**
- * With fewer streams, pieces that wait for one another save too little for pauses that people see
- * (docs/decisions/joined-pieces.md).
+ * The number of streams from which pieces wait for one another: with fewer, waiting saves too little for pauses that
+ * people see (docs/decisions/joined-pieces.md).
  */
 export const MANY_STREAMS = 128;
-/** The highest price that a queue takes from a worker (`Instance`). */
+/** The highest price that a queue accepts from a worker (`Instance`). */
 const MOST_PRICE = 1_000_000;
-/** The last day that JavaScript knows, epoch s. */
+/** The last day that JavaScript can represent, epoch s. */
 const LAST_SECOND = 8.64e12;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
-/** An address of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
+/** An address of RunPod's platform, opaque except for `$RUNPOD_POD_ID` and `$ID`. */
 const address = variable.url('http:', 'https:');
-/** The base of addresses that the worker makes by putting paths behind it. */
+/** The base of addresses that the worker makes by appending paths. */
 const base = variable.baseUrl('http:', 'https:');
 
-/** The number of jobs at a time; `auto`: as many as the engine runs side by side. */
+/** The number of jobs at a time; `auto`: as many as the engine runs concurrently. */
 const jobsAtATime = variable.integerOr('auto', 1, 100_000);
 
 /**
  * The worker's own variables as a zod shape. The supervisor checks them together with its own, so that a container
- * names all bad ones at once, before it starts anything.
+ * reports all bad ones at once, before it starts anything.
  */
 export const workerVariables = {
   ...containerVariables,
@@ -118,10 +120,10 @@ export const workerVariables = {
   RUNPOD_WEBHOOK_PING: address.optional(),
   RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
   RUNPOD_AI_API_KEY: variable.header().optional(),
-  /** The platform's key, with which the worker ends its machine. */
+  /** The platform's key, by which the worker ends its machine. */
   RUNPOD_API_KEY: variable.header().optional(),
   CONTAINER_API_KEY: variable.header().optional(),
-  /** OpenTelemetry's SDK would replace an invalid address silently. */
+  /** An invalid address is refused here, since OpenTelemetry's SDK would replace it silently. */
   OTEL_EXPORTER_OTLP_ENDPOINT: address.optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.optional(),
   OTEL_EXPORTER_OTLP_HEADERS: variable.headers().optional(),
@@ -164,9 +166,7 @@ function isHostList(list: string): boolean {
   return hostsIn(list).every((host) => /^(\*\.)?[\w.[\]:-]+$/.test(host));
 }
 
-/**
- * Adds checks of one variable against another; they run even when others are wrong, so that all faults show at once.
- */
+/** Adds checks of one variable against another; they run even if others are wrong, so that all faults show at once. */
 export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(schema: S): S {
   const always = { when: () => true };
   return schema
@@ -233,7 +233,7 @@ export function pauseThresholdOf(given: Own, slots: number): number {
   return given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD ?? defaultPauseThreshold(slots);
 }
 
-/** Returns the highest such number if `auto` may stand for any number of slots. */
+/** Returns the highest such threshold, since `auto` may stand for any number of slots. */
 function highestPause(given: Own): number {
   return pauseThresholdOf(given, slotsOf(given, Number.POSITIVE_INFINITY));
 }

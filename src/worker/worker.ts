@@ -23,28 +23,28 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings, Ans
   renewAfterSeconds: number;
   graceSeconds: number;
   heartbeatIntervalSeconds: number;
-  /** The time at which the container was created, epoch ms, where that is known. */
+  /** When the container was created, epoch ms; left out: not known. */
   createdAtMs?: number | undefined;
   /** The settings of backpressure; null: jobs are taken whatever the engine's gauges say. */
   backpressure: BackpressureSettings | null;
-  /** True if answers are moved: the engine goes on from token ids. */
+  /** Whether answers are moved: the engine continues from token ids. */
   moves?: boolean;
-  /** The form of answers to `runpod` jobs; left out: as of RunPod's worker without variables. */
+  /** The form of answers to `runpod` jobs; left out: that of RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
 
 export interface WorkerEvents {
   /** Called when slots are offered: the engine is healthy and the queue has answered. */
   ready(models: string[]): void;
-  /** Called when a job failed as jobs of a dying engine do: the engine should be probed before more jobs come. */
+  /** Called when a job failed like jobs of a dying engine: the engine should be probed before more jobs arrive. */
   engineDoubted(message: string): void;
   /** Called when everything is closed; the process should end with this code. */
   ended(exitCode: number): void;
 }
 
 /**
- * A whole pull worker: session, jobs, answers, heartbeats and the way out. It is told what happens to the engine and to
- * the process, and does I/O only through its ports.
+ * A whole pull worker: session, jobs, answers, heartbeats and its end. It is told what happens to the engine and to the
+ * process, and does I/O only through its ports.
  */
 export class Worker {
   readonly #ports: Ports;
@@ -63,7 +63,7 @@ export class Worker {
   #isLoading = false;
   #isEnding = false;
 
-  /** @param post null: no heartbeats are wanted */
+  /** @param post posts heartbeats; null: none are wanted */
   constructor(ports: Ports, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
     this.#ports = ports;
     this.#settings = settings;
@@ -92,7 +92,7 @@ export class Worker {
     return this.#session.state;
   }
 
-  /** True while a connection to the queue is open. */
+  /** Whether a connection to the queue is open. */
   get hasQueue(): boolean {
     return this.#session.hasQueue;
   }
@@ -112,7 +112,7 @@ export class Worker {
     return this.#jobs.held.settled;
   }
 
-  /** Dials early, so that only the offer is left to do when the engine is healthy. */
+  /** Dials early, so that only the offer is left to make when the engine is healthy. */
   start(): void {
     this.status.begin();
     if (this.#ports.spool) void this.#startFromSpool();
@@ -125,10 +125,10 @@ export class Worker {
   }
 
   /**
-   * Takes jobs, as the engine is healthy.
+   * Takes jobs, since the engine is healthy.
    * @param models every name that the engine answers to, its own first
-   * @param cards what the engine says of them
-   * @param version as the engine reports it; null: it does not
+   * @param cards the engine's cards of its models
+   * @param version the engine's version; null: the engine does not report it
    */
   engineHealthy(models: string[], cards: ModelCard[] = [], version: string | null = null): void {
     this.#models = models;
@@ -158,8 +158,8 @@ export class Worker {
   }
 
   /**
-   * Waits for a new engine after one died or hangs. The attempts that ran on it have failed, and are charged: their
-   * requests may be the cause. Jobs that had not reached it go back to the queue.
+   * Waits for a new engine after one died or hung. The attempts that ran on it have failed, and are charged, since
+   * their requests may be the cause. Jobs that had not reached the engine go back to the queue.
    */
   engineRestarting(message: string, advice?: string): void {
     this.#ports.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
@@ -173,7 +173,7 @@ export class Worker {
     this.status.engineRestarting(wordsOf(message, advice));
   }
 
-  /** Ends the worker, as the engine is gone for good: the attempts that ran on it failed. */
+  /** Ends the worker, since the engine is gone for good: the attempts that ran on it have failed. */
   engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient', advice?: string): void {
     if (this.#exitCode !== EXIT.ok) return;
     const status = kind === 'bad_host' ? 'fatal' : wasHealthy ? 'error' : 'failed';
@@ -186,7 +186,7 @@ export class Worker {
     this.drain(0);
   }
 
-  /** Ends the worker, as the queue cannot be reached any more: no caller gets what runs here. */
+  /** Ends the worker, since the queue is out of reach for good: no caller would get the answers of what runs here. */
   queueLost(seconds: number): void {
     this.#ports.log.error({}, `the queue could not be reached for ${seconds} s; the worker ends`);
     this.#exitCode ||= EXIT.queueLost;
@@ -195,7 +195,7 @@ export class Worker {
 
   /**
    * Takes no more jobs: those that can finish in time do, the rest are released. In a second drain the shorter grace
-   * holds.
+   * counts.
    */
   drain(graceSeconds: number = this.#settings.graceSeconds): void {
     if (this.#drain) {
@@ -224,7 +224,7 @@ export class Worker {
     this.#jobs.failAll({ message: `the engine died: ${message}`, code: 'engine_died', retryable: true });
   }
 
-  /** Reads what an earlier process left before it dials, since the first frame lists these results. */
+  /** Reads what an earlier process left behind before it dials, since the first frame lists these results. */
   async #startFromSpool(): Promise<void> {
     this.#isLoading = true;
     await this.#jobs.load();
@@ -247,7 +247,7 @@ export class Worker {
       },
       acknowledged: (ack) => {
         this.#jobs.acknowledged(ack);
-        // The queue did not count the job among this worker's jobs, and does not know that its slot is free now.
+        // The queue did not count the job as this worker's, and does not know that its slot is free now.
         if (ack.outcome !== 'accepted') this.#load.slotReturned();
       },
       renewed: (renewed) => {
@@ -310,7 +310,7 @@ export class Worker {
     this.#events.ready(this.#models);
   }
 
-  /** Returns null while the socket is down or the engine unhealthy: silence tells such a worker from a healthy one. */
+  /** Returns null while the socket is down or the engine unhealthy: a silent worker is then known not to be healthy. */
   #statusNow(): 'starting' | 'running' | 'draining' | null {
     if (this.#drain) return 'draining';
     if (this.#session.state === 'ready') return 'running';

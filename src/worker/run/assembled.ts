@@ -24,9 +24,9 @@ type Body = Record<string, unknown>;
 const STREAMED = { stream: 'true', stream_options: '{"include_usage":true}' };
 
 /**
- * Puts the answer of a stored generation together from what the engine streams, so that it can go on elsewhere, and
- * goes on here from what an earlier attempt made. Returns null if the engine should give the whole answer in one piece,
- * since such answers do not move, or since the engine does not stream this one.
+ * Assembles the answer of a stored generation from what the engine streams, so that it can be continued elsewhere, and
+ * continues here what an earlier attempt generated. Returns null if the engine should give the whole answer in one
+ * piece, since such answers do not move, or since the engine does not stream this one.
  * @throws JobFailure
  */
 export async function assembledAnswer(attempt: Attempt, request: EngineRequest): Promise<Body | null> {
@@ -54,8 +54,8 @@ function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): 
   if (method !== 'POST' || routeOf(path) === undefined || typeof body !== 'string') return null;
   if (body.length > bounds.MOVING_BODY_BYTES) return null;
   const asked = jsonOrText(body);
-  // The result of a stream is the stream as it came, the caller gets ids that it asks for, and options of a stream are
-  // refused without one.
+  // The result of a request for a stream is the stream itself, the caller of one that asks for ids gets them, and
+  // engines refuse options of a stream without a stream.
   if (!isObject(asked) || asked.stream === true || asked.return_token_ids || asked.stream_options)
     return null;
   const plan = movePlan(path, withMembers(body, STREAMED));
@@ -77,7 +77,7 @@ async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan)
 
 /**
  * Streams the engine's answer into the assembly.
- * @returns false: the engine takes no such request, and says why when it is asked for the answer in one piece
+ * @returns false: the engine refuses such a request, and gives the reason when asked for the answer in one piece
  * @throws JobFailure
  */
 async function streams(
@@ -87,7 +87,7 @@ async function streams(
 ): Promise<boolean> {
   const answered = await sendMovable(attempt, request);
   const { status, headers, body } = answered.answer;
-  // The engine is overloaded, unless it only cannot make the rest of an answer.
+  // The engine is overloaded, unless it only cannot generate the rest of an answer.
   if (isRetryableStatus(status) && attempt.partial === null)
     throw await failureOfEngine(attempt, status, jsonOrText(await readText(body)));
   if (status >= 300 || !isEventStream(headers) || typeof answered.moving === 'string') {

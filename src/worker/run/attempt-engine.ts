@@ -13,8 +13,8 @@ import type { RunningJob } from './running-job.ts';
 export type RunEngine = Pick<EngineClient, 'request' | 'isHealthy'>;
 
 /**
- * Wraps the engine for one attempt: its requests carry the priority of the job in their headers, unless they name one
- * there, and the trace that the job belongs to, whether spans are exported or not.
+ * Wraps the engine for one attempt: the headers of its requests carry the job's priority, unless they already name one,
+ * and the trace that the job belongs to, whether or not spans are exported.
  */
 export function tracedEngine(
   engine: EngineClient,
@@ -24,7 +24,7 @@ export function tracedEngine(
   const { traceparent, tracestate } = job.trace ?? {};
   const { priority = 0 } = job;
   if (trace === null && traceparent === undefined && priority === 0) return engine;
-  // In vLLM's header the lowest number goes first.
+  // In vLLM's header the lowest number comes first.
   const ranked: Record<string, string> = priority === 0 ? {} : { 'x-vllm-priority': String(-priority) };
   return {
     isHealthy: (timeoutMs) => engine.isHealthy(timeoutMs),
@@ -44,8 +44,8 @@ export function tracedEngine(
 type Body = Json | undefined;
 
 /**
- * The engine as one attempt requests it: an adapter that a request names as its model is loaded before the request is
- * sent, and stays loaded until the attempt is over.
+ * The engine as one attempt sees it: an adapter that a request names as its model is loaded before the request is sent,
+ * and stays loaded until the attempt is over.
  */
 export class AdaptedEngine implements RunEngine {
   readonly #engine: RunEngine;
@@ -63,7 +63,7 @@ export class AdaptedEngine implements RunEngine {
 
   request(call: Parameters<RunEngine['request']>[0]): ReturnType<RunEngine['request']> {
     const name = modelIn(call.body, call.contentType);
-    // For any other model no turn of the event loop passes: a caller waits for each turn.
+    // For any other model no turn of the event loop passes, since a caller waits for each turn.
     if (name === null || !this.#adapters.has(name)) return this.#engine.request(call);
     return this.#adapters.use(name, call.signal).then((release) => {
       this.#held.push(release);
@@ -92,15 +92,15 @@ function modelIn(body: Body, contentType: string | undefined): string | null {
     const name = model === undefined ? null : parseJsonBytes(model);
     return typeof name === 'string' ? name : null;
   } catch {
-    // The engine reports the fault of the body.
+    // The engine itself reports that the body is malformed.
     return null;
   }
 }
 
 /**
- * Wraps the engine for one attempt: the worker checks the final bytes of each body before they leave, whatever code
+ * Wraps the engine for one attempt: the worker checks the final bytes of each body before they are sent, whatever code
  * made them, since a base queue and RunPod's platform check none.
- * @param isContinued whether the attempt may go on with an answer: then the worker gives the prompt as token ids
+ * @param isContinued whether the attempt may continue an answer: then the worker gives the prompt as token ids
  */
 export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngine {
   return {
@@ -114,7 +114,7 @@ export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngin
   };
 }
 
-/** Tells whether no parser takes a text for an object: then the engine reports the fault. */
+/** Tells whether no parser reads a text as an object: then the engine itself reports the fault. */
 function isNoJson(body: string | Uint8Array, contentType: string | null): boolean {
   const isNamedJson = contentType === null || /^application\/json\b/i.test(contentType);
   return typeof body === 'string' && isNamedJson && !/^[\s\ufeff]*\{/.test(body);
@@ -130,21 +130,20 @@ function check(body: Uint8Array, contentType: string | null, isContinued: boolea
 }
 
 /**
- * The number of requests in all for one job, and the pause before the second, ms, which doubles; both as in the
- * deployed worker.
+ * The most requests for one job, and the pause before the second, ms, which doubles; both as in the deployed worker.
  */
 const TRIES = 3;
 const FIRST_PAUSE_MS = 500;
 
 /**
- * The codes of engine failures that may pass. A request that the engine refuses, or that fails in the worker, is not
- * repeated.
+ * The codes of engine failures that may be temporary. A request that the engine refuses, or that fails in the worker,
+ * is not repeated.
  */
 const MAY_PASS = new Set(['engine_error', 'engine_overloaded', 'engine_unreachable', 'engine_died']);
 
 /**
- * Runs a job again if its engine failed it for a reason that may pass, for queues that make no other attempt.
- * @param hasYielded a reader has a part of the job's answer, which another try would not continue
+ * Runs a job again if its engine failed it for a reason that may be temporary, for queues that make no other attempt.
+ * @param hasYielded whether a reader has a part of the job's answer, which another try would not continue
  * @throws what the last try threw
  */
 export async function withEngineRetries<T>(

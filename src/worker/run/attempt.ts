@@ -11,8 +11,8 @@ export interface UsageAsking {
 /** Records whether this engine takes requests for token ids. */
 export interface IdsAsking extends UsageAsking {
   /**
-   * True once the engine has streamed parts that only it can put together: it is asked for the answers of stored jobs
-   * in one piece (run/assembled.ts).
+   * Whether the engine has streamed parts that only it can put together: it is then asked for the answers of stored
+   * jobs in one piece (run/assembled.ts).
    */
   parses?: boolean;
 }
@@ -29,20 +29,20 @@ export interface Attempt {
   signal: AbortSignal;
   /** The routes that the engine may be asked for. */
   routes: RouteList;
-  /** Names that mean whatever the engine serves. */
+  /** The names that stand for whatever the engine serves. */
   modelAliases: ReadonlySet<string>;
   /** The engine's own name for its model; undefined when the engine does not report it. */
   servedModel: string | undefined;
-  /** Returns the name to ask the engine for where a job names this one. */
+  /** Returns the name to ask the engine for if a job names this one. */
   modelFor(asked: string): string;
   /**
    * Downloads a file that the payload names.
    * @throws JobFailure `payload_unreachable`
    */
   download(url: string): Promise<DownloadedFile>;
-  /** Reports that the request leaves now. */
+  /** Reports that the request is sent now. */
   requested(): void;
-  /** Reports that a piece of a streamed answer has come. */
+  /** Reports that a piece of a streamed answer has arrived. */
   streamed(): void;
   /** Takes an output of a `runpod` job. */
   yielded(output: unknown): void;
@@ -54,9 +54,9 @@ export interface Attempt {
   partial: PartialAnswer | null;
   /** Sets the place where this attempt puts its answer together; null: the engine does that. */
   assembles(assembly: AssembledAnswer | null): void;
-  /** Reports the tokens that the engine counted; null: it does not say. */
+  /** Reports the tokens that the engine counted; null: it reported none. */
   used(usage: Usage | null): void;
-  /** Sets how to find what was used so far, for an attempt that does not come to its end. */
+  /** Sets the function that finds what was used so far, for an attempt that does not come to its end. */
   counting(usage: () => Usage | null): void;
   /** Reports the tokens that the engine says it generated for one choice; null: it does not say. */
   generated(tokens: number | null): void;

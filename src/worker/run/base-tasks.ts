@@ -63,7 +63,7 @@ async function runEmbeddings(attempt: Attempt): Promise<Record<string, unknown>>
 
 const PATH = '/v1/chat/completions';
 
-/** Runs a chat completion of the base protocol, with its defaults and its form of an answer. */
+/** Runs a chat completion of the base protocol, with its defaults and its form of answers. */
 async function runChat(attempt: Attempt): Promise<{ completion: ChatCompletionSummary }> {
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
@@ -133,12 +133,12 @@ const TASKS = new Map<string, RunTask>([
 ]);
 
 /**
- * The job types that the base README names; a `task` of the payload decides what they run. A task's own name may be the
- * type too.
+ * The job types that the base README names; the payload's `task` decides what they run. A task's own name may be the
+ * job type too.
  */
 const BASE_JOB_TYPES = ['chat_completion', 'llm_inference'];
 
-/** Returns the task that a job of the base protocol asks for, with `""` counting as none; null: it is no such job. */
+/** Returns the task that a job of the base protocol asks for; `""` counts as none. Null: it is no such job. */
 export function baseTaskOf(jobType: string | undefined, payload: object): string | null {
   const isTask = jobType !== undefined && TASKS.has(jobType);
   if (jobType !== undefined && !isTask && !BASE_JOB_TYPES.includes(jobType)) return null;
@@ -155,8 +155,8 @@ export function runnerOf(task: string): RunTask | undefined {
 export const KNOWN_TASKS = [...TASKS.keys()];
 
 /**
- * Runs a task and returns its result in the base protocol's form: with config_id and task where the queue named no
- * type, as the deployed worker does.
+ * Runs a task and returns its result in the base protocol's form: with config_id and task if the queue named no type,
+ * as the deployed worker does.
  */
 export async function runBaseTask(
   attempt: Attempt,

@@ -6,13 +6,13 @@ import type { Attempt } from './attempt.ts';
 
 type Body = Record<string, unknown>;
 
-/** Most tokens that can wait for the rest of a character, which has at most four bytes. */
+/** The most tokens that can wait for the rest of a character, which has at most four bytes. */
 const MOST_UNFINISHED = 4;
 
-/** The character that stands for bytes that are no whole character. */
+/** The character that stands for bytes that do not make a whole character. */
 const UNFINISHED = '\ufffd';
 
-/** The failure of an engine that cannot go on from token ids. */
+/** The failure of an engine that cannot continue from token ids. */
 export class NotContinued extends JobFailure {
   constructor(message: string) {
     super({ message, code: 'engine_error', retryable: false });
@@ -20,7 +20,7 @@ export class NotContinued extends JobFailure {
 }
 
 /**
- * Returns the request for the rest of an answer, without the tokens at the end of its prompt that make no whole
+ * Returns the request for the rest of an answer, without the tokens at the end of its prompt that do not make a whole
  * character yet: nothing of them has been passed on, and vLLM would begin its answer with the text of the prompt.
  * @throws JobFailure
  */
@@ -68,9 +68,9 @@ async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<stri
 }
 
 /**
- * Returns the usage of a whole answer, from the usage of its last part: the tokens of that part's prompt beyond the
- * caller's prompt were generated.
- * @param from the ids that the last part went on from
+ * Returns the usage of a whole answer, computed from the usage of its last part: the tokens of that part's prompt
+ * beyond the caller's prompt were generated.
+ * @param from the ids that the last part continued from
  */
 export function wholeUsage(
   usage: Usage | null,

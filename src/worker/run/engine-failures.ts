@@ -4,7 +4,7 @@ import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.
 import type { Settlement } from '../jobs/settlement.ts';
 import type { Attempt } from './attempt.ts';
 
-/** A sick engine may take this long to show it, ms. */
+/** A failing engine may take this long to show it, ms. */
 const HEALTH_WITHIN_MS = 1000;
 
 export function gaveUp(): JobFailure {
@@ -15,7 +15,7 @@ export function cutShort(): JobFailure {
   return engineDied('the stream of the engine ended without its finish');
 }
 
-/** Returns the failure for an answer in one piece that exceeds the bound up to which it is held. */
+/** Returns the failure for an answer in one piece that is larger than the worker holds. */
 export function answerTooLarge(): JobFailure {
   const most = `${bounds.PAYLOAD_BYTES / 1024 ** 2} MiB`;
   return finalFailure(
@@ -26,8 +26,8 @@ export function answerTooLarge(): JobFailure {
 }
 
 /**
- * Returns the failure for a redirect: a result has no place for the address, and another attempt would be sent there
- * again.
+ * Returns the failure for a redirect: a result has no field for the address, and another attempt would be redirected
+ * too.
  */
 export function redirected({ status, headers }: EngineAnswer): JobFailure {
   const target = headers.location ?? 'an address it does not name';
@@ -40,7 +40,7 @@ export function redirected({ status, headers }: EngineAnswer): JobFailure {
 }
 
 /**
- * Returns the failure for an error that the engine reports inside its answer: the request may be at fault, or the
+ * Returns the failure for an error that the engine reports inside its answer: either the request is at fault, or the
  * engine is dying.
  */
 export function failureInside(attempt: Attempt, { error, status }: EngineError): Promise<JobFailure> {
@@ -53,7 +53,7 @@ export async function failureOfEngine(attempt: Attempt, status: number, body: un
   return engineDied(refusal.message);
 }
 
-/** Tells whether jobs of a dying engine fail like this; a single job whose answer ended without its finish does too. */
+/** Tells whether jobs of a dying engine fail like this; a single job whose answer ended unfinished does too. */
 export function isOfDyingEngine(settlement: Settlement): settlement is JobError {
   if (settlement.type !== 'job_error') return false;
   const { code } = settlement;

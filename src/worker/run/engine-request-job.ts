@@ -41,9 +41,9 @@ const JSON_TYPE = 'application/json';
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
 
 /**
- * Requests any route of the engine, and stores its whole answer as the result. On a throw the replay buffer is still
+ * Requests any route of the engine, and stores its whole answer as the result. After a throw the replay buffer is still
  * open: the caller breaks it with the failure.
- * @param replay takes the answer too as it comes; it never makes the engine wait
+ * @param replay also takes the answer, as it comes; it never makes the engine wait
  */
 export async function runEngineRequest(
   attempt: Attempt,
@@ -60,7 +60,7 @@ export async function runEngineRequest(
   const { answer, added } = await send(attempt, request);
   const isEvents = answer.status < 300 && isEventStream(answer.headers);
   const contentType = answer.headers['content-type'];
-  // All of the answer is kept anyway, so no event passes in parts.
+  // The whole answer is stored anyway, so no event passes in parts.
   const watch = new CompletionWatch(request.path, Number.POSITIVE_INFINITY);
   if (isEvents) {
     attempt.counting(() => watch.estimate);
@@ -100,8 +100,8 @@ function keptBody(bytes: Buffer, contentType: string | undefined): { body: unkno
 }
 
 /**
- * Copies an answer to the replay buffer event by event. A generation that the engine gave up, or ended with an error,
- * is cut off before that.
+ * Copies an answer to the replay buffer event by event. The copy of a generation that the engine gave up, or ended with
+ * an error, breaks off before that.
  */
 function eventsToReplay(
   request: EngineRequest,
@@ -122,7 +122,7 @@ function eventsToReplay(
   };
 }
 
-/** Returns a whole stream without the event that its caller did not ask for. */
+/** Returns a whole stream without the event of usage that its caller did not ask for. */
 function withoutUsage(bytes: Buffer): Buffer {
   const kept: Uint8Array[] = [];
   const pipeline = new EventPipeline([new AddedUsage()], (events) => kept.push(events.bytes));
@@ -132,8 +132,8 @@ function withoutUsage(bytes: Buffer): Buffer {
 }
 
 /**
- * Requests any route of the engine, and gives its answer to the relay as it comes. On a throw the stream is still open:
- * the caller breaks it with the failure.
+ * Requests any route of the engine, and gives its answer to the relay as it comes. After a throw the stream is still
+ * open: the caller breaks it with the failure.
  */
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const asked = requestOf(attempt);
@@ -170,7 +170,7 @@ function requestOf(attempt: Attempt): EngineRequest {
 
 /**
  * Relays a body in one piece. JSON is held until it is whole, and an engine's own failure until it is clear that the
- * engine lives: another attempt can then be made without the caller noticing.
+ * engine lives: another attempt is then possible without the caller noticing.
  */
 async function relayWhole(
   attempt: Attempt,
@@ -205,7 +205,7 @@ async function relayWhole(
 }
 
 /**
- * Checks a stream that has ended. Returns its last event, where that lacks its end.
+ * Checks a stream that has ended. Returns its last event if that lacks its end.
  * @throws JobFailure when the stream is not whole
  */
 async function checkEvents(
@@ -233,7 +233,7 @@ async function checkBody(
   if (status < 300) await checkWhole(attempt, path, headers, bytes);
 }
 
-/** Returns what an engine says of its error, which some engines label as a stream of one event. */
+/** Returns the engine's own error, which some engines label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
   return jsonOrText((isEventStream(headers) && eventData(splitEvents(text.trimStart())[0] ?? '')) || text);

@@ -46,7 +46,7 @@ const TranscriptionPayload = z
     error: 'audio_base64: expected this or audio_url',
   });
 
-/** Runs `openai/audio-transcription`, of audio in the payload or at an address. */
+/** Runs `openai/audio-transcription` with audio in the payload or at an address. */
 export async function runTranscription(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(TranscriptionPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
@@ -75,8 +75,8 @@ function transcriptIn(text: string): Record<string, unknown> {
 }
 
 /**
- * The route of vLLM-Omni. The fields and defaults are those of the deployed worker; not tested here against a real
- * engine.
+ * The route of vLLM-Omni. The fields and defaults are those of the deployed worker; this repository does not test them
+ * against a real engine.
  */
 const PATH = '/v1/videos/generations';
 
@@ -100,7 +100,7 @@ const TextToVideo = Frames.extend({
 const ImageToVideo = Frames.extend({ image_url: address, prompt: z.string().nullish() });
 const SpeechToVideo = z.looseObject({ audio_url: address, image_url: address });
 
-/** Fields of a speaking video that the worker sends only where the job names them. */
+/** Fields of a speaking video that the worker sends only if the job names them. */
 const SPOKEN_FIELDS = ['prompt', 'num_inference_steps', 'guidance_scale', 'seed', 'num_frames', 'fps'];
 const IMAGE_TYPES = ['image/jpeg', 'image/png', 'image/webp', 'image/gif'];
 

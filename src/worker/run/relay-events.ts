@@ -22,7 +22,7 @@ import { NotContinued, wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
 import type { Answered, Moving } from './send-request.ts';
 
-/** Matches headers that concern the engine's own connection only, or say who may read its answer in a browser. */
+/** Matches headers that concern only the engine's own connection, or say who may read its answer in a browser. */
 const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
 
 /** Returns the part of an answer's head that is passed on. */
@@ -34,12 +34,15 @@ export function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHea
   return { status: answer.status, headers, ...(dialect === 'openai' ? {} : { dialect }) };
 }
 
-/** The size of an event with the ids of the largest prompt: a token has at least one byte, and its id seven digits. */
+/**
+ * The size of an event with the ids of the largest prompt: a token has at least one byte, and its id up to seven
+ * digits.
+ */
 const MOVING_HELD_BYTES = 8 * bounds.MOVING_BODY_BYTES;
 
 /**
- * Returns what the events of an engine go through on their way to a reader, who gets nothing that only the worker asked
- * for.
+ * Returns the transforms that the engine's events pass through on their way to a reader, who gets nothing that only the
+ * worker asked for.
  * @param isCounted whether the engine was asked for a usage that the caller did not ask for
  */
 function transformsOf(isCounted: boolean, moving: Moving | null, log: AnswerLog): EventTransform[] {
@@ -51,7 +54,7 @@ function transformsOf(isCounted: boolean, moving: Moving | null, log: AnswerLog)
   ];
 }
 
-/** Reports the tokens of events before they pass, without the ids that the caller did not ask for. */
+/** Reports the tokens of events before they pass, and removes the ids that the caller did not ask for. */
 class TokenReports implements EventTransform {
   readonly #log: AnswerLog;
   readonly #moving: Moving;
@@ -66,7 +69,7 @@ class TokenReports implements EventTransform {
     this.#ids = new TokenIds(moving.isAsked, moving.prompt);
   }
 
-  /** @throws JobFailure */
+  /** Reports and passes events. @throws JobFailure */
   push(given: Events): Events | null {
     const { events, ids, mayBeCut, stage } = this.#ids.read(given);
     if (!this.#hasBegun) this.#begin();
@@ -94,8 +97,8 @@ class TokenReports implements EventTransform {
 
 /**
  * Relays an answer event by event. A generation that the engine gave up is cut off before it looks finished; the
- * engine's own error is passed on as it is, unless another attempt can still be made without the caller noticing.
- * @throws JobFailure also where the caller has the engine's own error, and the stream has ended with it
+ * engine's own error is passed on unchanged, unless another attempt is possible without the caller noticing.
+ * @throws JobFailure also if the caller has the engine's own error, and the stream has ended with it
  */
 export async function relayEvents(
   attempt: Attempt,
@@ -119,7 +122,7 @@ export async function relayEvents(
     const failure = await failureInside(attempt, error);
     if (failure.failure.code === 'engine_died') throw failure;
     if (error.isRaised) return pass(events);
-    // The caller would take the event for an answer, so the relay reports the error in the form of the API.
+    // The caller would take the event for an answer, so the relay reports the error in the API's form.
     if (error.at > 0) pipeline.push(events.before(error.at));
     throw failure;
   };
@@ -154,7 +157,7 @@ export function choicesOf({ body }: EngineRequest): number {
   return choicesAsked(body === undefined ? null : jsonOrText(Buffer.from(body).toString()));
 }
 
-/** Waits until the log takes more; false: it wants nothing more. */
+/** Waits until the log accepts more; false: it wants nothing more. */
 export function roomIn(log: AnswerLog): false | undefined | Promise<false | undefined> {
   if (log.isFull) return log.room().then(() => (log.isOpen ? undefined : false));
   return log.isOpen ? undefined : false;

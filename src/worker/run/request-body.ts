@@ -19,9 +19,7 @@ import type { Attempt } from './attempt.ts';
 
 const OPEN_BRACE = 0x7b;
 
-/**
- * Returns the body of a request as the engine gets it, with the engine's own name in place of an alias of its model.
- */
+/** Returns a request's body for the engine, with the engine's own name in place of an alias of its model. */
 export function requestBody(
   request: EngineRequest,
   aliases: ReadonlySet<string>,
@@ -37,7 +35,7 @@ export function requestBody(
   return isJson(body) ? replaceModelAlias(body, aliases, served) : body;
 }
 
-/** Tells whether a body may be a JSON object: blanks may stand before it. */
+/** Tells whether a body may be a JSON object, possibly after blanks. */
 export function isJson(body: Uint8Array): boolean {
   const at = body.findIndex((byte) => byte > 0x20);
   return body[at] === OPEN_BRACE;
@@ -55,7 +53,7 @@ function replaceInForm(
 }
 
 /**
- * Puts the served model's name where the body's own `model` is an alias, and leaves every other byte alone.
+ * Puts the served model's name where the body's own `model` is an alias, and leaves every other byte unchanged.
  * @param body JSON of an object; anything else is returned as it is
  */
 export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, served: string): Json {
@@ -67,7 +65,7 @@ export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, serv
     if (typeof name !== 'string' || !aliases.has(name)) return body;
     return withMembers(body, { model: JSON.stringify(served) });
   } catch {
-    // The engine reports the fault of the body.
+    // The engine itself reports that the body is malformed.
     return body;
   }
 }
@@ -76,7 +74,7 @@ export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, serv
 export const AUDIO_NAME = 'audio.wav';
 /** Matches the names of files in the formats that OpenAI's route takes. */
 const AUDIO_FILE = /\.(?:flac|m4a|mp3|mp4|mpeg|mpga|oga|ogg|opus|wav|webm)$/i;
-/** The formats of media types that are called otherwise. */
+/** The formats whose media types have another name. */
 const AUDIO_TYPES: Readonly<Record<string, string>> = {
   mpeg: 'mp3',
   'x-m4a': 'm4a',
@@ -92,20 +90,20 @@ interface Form {
   contentType: string;
 }
 
-/** Tells whether a request may be one for `audioForm`. */
+/** Tells whether a request may be meant for `audioForm`. */
 export function namesAudio({ path, body }: EngineRequest): boolean {
   return typeof body === 'string' && routeAt(path)?.takesAudio === true;
 }
 
 /**
- * Turns a JSON request for the text of audio into the form that the engine's route takes. The request says where the
- * audio lies, as lines of `vllm run-batch` do (`file_url`: an address, or the audio itself as a data URL).
+ * Turns a JSON request for the text of audio into the form that the engine's route takes. The request names the audio
+ * as lines of `vllm run-batch` do (`file_url`: an address, or the audio itself as a data URL).
  * @returns null: it is no such request
- * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be fetched
+ * @throws JobFailure `invalid_request`, or `payload_unreachable` if the audio cannot be fetched
  */
 export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
   const asked = jsonOrText(String(request.body));
-  // A long text that is no JSON, destructured as an object, would block the worker for seconds.
+  // Destructuring a long text that is no JSON as an object would block the worker for seconds.
   if (typeof asked !== 'object' || asked === null) return null;
   const { file_url: url, file, ...fields } = asked as Record<string, unknown>;
   if (typeof url !== 'string') return null;
@@ -120,8 +118,8 @@ export async function audioForm(attempt: Attempt, request: EngineRequest): Promi
 
 /**
  * Makes the form that the engine's audio routes take.
- * @param name of the file: engines that do not look at the bytes tell the format by it
- * @param fields those that are undefined or null are left out
+ * @param name the file's name: engines that do not look at the bytes tell the format by it
+ * @param fields the form's other fields; those that are undefined or null are left out
  */
 export async function formOf(audio: Buffer, name: string, fields: Record<string, unknown>): Promise<Form> {
   const form = new FormData();
@@ -136,7 +134,7 @@ export async function formOf(audio: Buffer, name: string, fields: Record<string,
   };
 }
 
-/** Returns the name of audio at an address, or in a data URL, where it tells the format. */
+/** Returns the name of audio at an address, or in a data URL, with its format if that is known. */
 export function audioName(url: string): string {
   if (url.startsWith('data:')) {
     const [, type = 'wav'] = AUDIO_TYPE.exec(url.slice(0, 64)) ?? [];
@@ -154,7 +152,7 @@ async function audioAt(attempt: Attempt, url: string): Promise<Buffer> {
   throw finalFailure('invalid_request', 'file_url: a data URL of audio is in base64');
 }
 
-/** Returns the engine's own name, where an alias is asked for. */
+/** Returns the engine's own name if an alias is requested. */
 function modelIn({ modelAliases, servedModel }: Attempt, { model }: { model?: unknown }): { model?: string } {
   const isAlias = typeof model === 'string' && modelAliases.has(model);
   return isAlias && servedModel !== undefined ? { model: servedModel } : {};
@@ -174,8 +172,8 @@ export function modelOf(attempt: Attempt): string {
 }
 
 /**
- * Returns what a schema changed in a payload: the members that it set, replaced or left out. Objects and lists do not
- * count, since a schema only looks through them.
+ * Returns what a schema changed in a payload: the members that it set, replaced or removed. Objects and lists do not
+ * count, since a schema only descends into them.
  */
 export function changed(given: object, read: object): JsonEdits {
   const before = new Map<string, unknown>(Object.entries(given));
@@ -188,7 +186,7 @@ export function changed(given: object, read: object): JsonEdits {
   return Object.fromEntries(edits);
 }
 
-/** Writes a request made of fields as JSON; fields that are the payload's own are written as they are there. */
+/** Writes a request made of fields as JSON; fields taken from the payload are written as they are there. */
 export function asWritten(fields: Readonly<Record<string, unknown>>, payload: object): string {
   const own = new Map<string, unknown>(Object.entries(payload));
   const names = Object.keys(fields).filter((name) => own.has(name) && own.get(name) === fields[name]);

@@ -20,7 +20,7 @@ import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 
-/** What the worker requests from the engine in addition to the callers' own requests. */
+/** What the worker asks the engine for in addition to the callers' own requests. */
 export interface Asking {
   /** Whether the engine takes requests for usage; null: the queue does not count tokens. */
   usageAsking: UsageAsking | null;
@@ -48,8 +48,8 @@ export interface RunPorts
 
 /**
  * Runs one attempt from the job's frame to the frame that settles it. Never throws: every failure becomes a settlement
- * too. Up to the request to the engine it runs without giving up its turn.
- * @param stream takes the answer when a caller waits for it, or a copy of it when a stored job is watched
+ * too. Up to the request to the engine it does not give up its turn of the event loop.
+ * @param stream takes the answer if a caller waits for it, or a copy of it if a stored job is watched
  */
 export async function runJob(
   running: RunningJob,

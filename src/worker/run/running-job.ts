@@ -6,11 +6,11 @@ import type { Settlement } from '../jobs/settlement.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 
 /**
- * The state of one attempt at a job, on this worker.
+ * The state of one attempt at a job on this worker.
  *
  * - `preparing` → `running` (its request went to the engine), `over`
  * - `running`   → `over`
- * - `over`: finished, released or revoked; whatever its run still yields is thrown away.
+ * - `over`: finished, released or revoked; any further output of its run is discarded.
  */
 export type RunState = 'preparing' | 'running' | 'over';
 
@@ -18,17 +18,17 @@ export class RunningJob {
   readonly job: Job;
   /** The spans of the attempt; null: none are made. */
   readonly trace: AttemptTrace | null;
-  /** The tokens that the engine says it generated for one choice; null until, and unless, it does. */
+  /** The number of tokens that the engine says it generated for one choice; null until it says so. */
   generatedTokens: number | null = null;
-  /** The usage that the engine counted for the whole answer; null until, and unless, it does. */
+  /** The usage that the engine counted for the whole answer; null until it reports one. */
   usage: Usage | null = null;
-  /** Takes the answer when a caller waits for it, or a copy of it when a stored job is watched; null: neither. */
+  /** Takes the answer if a caller waits for it, or a copy of it if a stored job is watched; null: neither. */
   stream: AnswerStream | null = null;
-  /** The answer of a stored job that is put together here; null: the engine gives it in one piece. */
+  /** The answer of a stored job, if it is assembled here; null: the engine gives it in one piece. */
   assembly: AssembledAnswer | null = null;
-  /** True once an output of the attempt has been sent. */
+  /** Whether an output of the attempt has been sent. */
   hasYielded = false;
-  /** Returns what was used of an answer that is not whole. */
+  /** Returns the usage of an unfinished answer so far. */
   counting: () => Usage | null = () => null;
   readonly #abort = new AbortController();
   readonly #arrivedAtMs: number;
@@ -50,7 +50,7 @@ export class RunningJob {
     return this.#state === 'over';
   }
 
-  /** Fires when the attempt is over before its time, which closes the engine's request. */
+  /** Fires when the attempt is over before its run has ended, which closes the engine's request. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -66,7 +66,7 @@ export class RunningJob {
     return this.#requestedAtMs === null ? 0 : nowMs - this.#requestedAtMs;
   }
 
-  /** Notes that a piece of a streamed answer has come. */
+  /** Notes that a piece of a streamed answer has arrived. */
   streamed(nowMs: number): void {
     this.#firstTokenAtMs ??= nowMs;
   }
@@ -76,7 +76,7 @@ export class RunningJob {
     return this.#firstTokenAtMs === null ? 0 : nowMs - this.#firstTokenAtMs;
   }
 
-  /** Returns the times of the attempt that the queue is told; undefined: the attempt did not reach the engine. */
+  /** Returns the times of the attempt for the queue; undefined: the attempt did not reach the engine. */
   timing(): Timing | undefined {
     if (this.#requestedAtMs === null) return undefined;
     const since = (at: number | null) => (at === null ? undefined : Math.max(0, at - this.#arrivedAtMs));
@@ -93,7 +93,7 @@ export class RunningJob {
     return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage };
   }
 
-  /** Returns the part of the answer that another attempt could go on from; null: it would begin anew. */
+  /** Returns the part of the answer that another attempt could continue; null: it would start over. */
   partial(): PartialAnswer | null {
     return this.assembly?.partial() ?? null;
   }
@@ -117,7 +117,7 @@ export class RunningJob {
   }
 }
 
-/** Returns how the attempt that this frame settles has ended. */
+/** Returns how the attempt ended that this frame settles. */
 export function endOf(settlement: Settlement): AttemptEnd {
   if (settlement.type !== 'job_error') return { result: 'succeeded' };
   const { code = 'worker_error', retryable = false } = settlement;

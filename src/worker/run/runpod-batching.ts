@@ -1,13 +1,16 @@
 /**
- * The number of events of a stream that go together, by RunPod's three settings with their names and meanings
- * (`DEFAULT_BATCH_SIZE`, `DEFAULT_MIN_BATCH_SIZE`, `DEFAULT_BATCH_SIZE_GROWTH_FACTOR`, and the same of one request).
+ * The number of events of a stream in each batch, by RunPod's three settings with their names and meanings
+ * (`DEFAULT_BATCH_SIZE`, `DEFAULT_MIN_BATCH_SIZE`, `DEFAULT_BATCH_SIZE_GROWTH_FACTOR`, and the same settings of one
+ * request).
  */
 export interface Batching {
-  /** Most events in a batch. */
+  /** The most events in a batch. */
   maxSize: number;
-  /** Events in the first batch. */
+  /** The number of events in the first batch. */
   minSize: number;
-  /** Each batch has this many times the events of the one before, up to `maxSize`. At 1 or less all have `maxSize`. */
+  /**
+   * Each batch has this many times the events of the previous one, up to `maxSize`. At 1 or less all have `maxSize`.
+   */
   growthFactor: number;
 }
 
@@ -22,7 +25,7 @@ export interface BatchingFields {
   batch_size_growth_factor?: number | null | undefined;
 }
 
-/** Returns a request's own batching. Like RunPod's worker it takes 0 for "not given". */
+/** Returns a request's own batching. Like RunPod's worker it reads 0 as "not given". */
 export function batchingOf(fields: BatchingFields, otherwise: Batching): Batching {
   return {
     maxSize: fields.max_batch_size || fields.batch_size || otherwise.maxSize,
@@ -37,7 +40,7 @@ export function batchingOf(fields: BatchingFields, otherwise: Batching): Batchin
  *     held.push(event);
  *     if (batch.add()) send(held.splice(0));
  *
- * and at the end sends whatever is held.
+ * and sends whatever is still held at the end.
  */
 export class BatchCounter {
   readonly #batching: Batching;
@@ -52,7 +55,7 @@ export class BatchCounter {
     this.#size = this.#grows ? minSize : maxSize;
   }
 
-  /** @returns true when the batch is full with this event: the caller sends it, and the next begins */
+  /** Counts an event. @returns true if it fills the batch: the caller sends the batch, and the next one begins */
   add(): boolean {
     this.#held += 1;
     if (this.#held < this.#size) return false;

@@ -30,7 +30,7 @@ const GONE: Record<string, { isDefault: (value: unknown, params: Params) => bool
   },
 };
 
-/** Parameters of vLLM's `SamplingParams` that no request to its server has, and what to do instead. */
+/** Parameters of vLLM's `SamplingParams` that no request to its server can have, and what to do instead. */
 const NOT_IN_REQUESTS: Record<string, string> = {
   guided_decoding: 'use structured_outputs',
   logits_processors: 'the engine loads them when it starts (LOGITS_PROCESSORS)',
@@ -39,7 +39,7 @@ const NOT_IN_REQUESTS: Record<string, string> = {
   output_kind: 'stream is a field of the input',
 };
 
-/** Fields of a request that other fields of the input decide, or no caller may set. */
+/** Fields of a request that other fields of the input set, or that no caller may set. */
 const RESERVED = [
   'messages',
   'prompt',
@@ -57,13 +57,13 @@ const DEFAULTS = { temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_pen
 const MAX_TOKENS = { '0.2': 16, '2.x': 100 };
 
 /**
- * Returns `sampling_params` as fields of a request to today's engine: those of the table, and whatever else it knows.
+ * Returns `sampling_params` as fields of a request to today's engine: those of the table, and any others that it knows.
  * @throws JobFailure that names a parameter which no request can carry
  */
 function samplingFields(params: Params, route: 'chat' | 'completions'): Params {
   const fields: Params = {};
   for (const [name, value] of Object.entries(params)) {
-    // In RunPod's table None means left out.
+    // In RunPod's table None means that the parameter is left out.
     if (value === null) continue;
     const problem = problemOf(name, value, params);
     if (problem !== null) throw finalFailure('invalid_request', `input.sampling_params.${name}: ${problem}`);
@@ -75,7 +75,7 @@ function samplingFields(params: Params, route: 'chat' | 'completions'): Params {
   return fields;
 }
 
-/** Returns the parameters with which a generation of RunPod's worker generates where a job names none. */
+/** Returns the parameters with which a generation of RunPod's worker runs a job that names none. */
 function samplingDefaults(generation: '0.2' | '2.x'): Params {
   return { ...DEFAULTS, max_tokens: MAX_TOKENS[generation] };
 }
@@ -90,7 +90,7 @@ function problemOf(name: string, value: unknown, params: Params): string | null 
   return RESERVED.includes(name) ? 'is no sampling parameter' : null;
 }
 
-/** The settings that the variables of RunPod's worker make for answers. */
+/** The settings of answers that the variables of RunPod's worker make. */
 export interface RunpodSettings {
   /** The batches of streams: DEFAULT_BATCH_SIZE, DEFAULT_MIN_BATCH_SIZE and DEFAULT_BATCH_SIZE_GROWTH_FACTOR. */
   batching: Batching;
@@ -99,9 +99,9 @@ export interface RunpodSettings {
    * the forms of 0.2 and of 2.x before that.
    */
   form: 'engine' | 'tokens';
-  /** RAW_OPENAI_OUTPUT: streams of `openai_route` are given as text of events, else as lists of their data. */
+  /** RAW_OPENAI_OUTPUT: whether streams of `openai_route` are given as text of events, else as lists of their data. */
   isRawOpenAI: boolean;
-  /** ALLOW_OPENAI_FORMAT: jobs may ask for `use_openai_format`. */
+  /** ALLOW_OPENAI_FORMAT: whether jobs may ask for `use_openai_format`. */
   allowsOpenAIFormat: boolean;
   /** INFERENCE_ROUTES: the routes that any job may ask the engine for. */
   routes: RouteList;
@@ -128,7 +128,7 @@ export const RUNPOD_DEFAULTS: RunpodSettings = {
  */
 type RunpodForm = 'tokens' | 'openai_batches' | 'events' | 'chunks' | 'passed';
 
-/** What a job asks of the engine, and the form in which it wants the answer. */
+/** A job's request to the engine, and the form of its answer. */
 export interface RunpodCall {
   request: EngineRequest;
   form: RunpodForm;
@@ -146,9 +146,9 @@ const COMPLETIONS = '/v1/completions';
 const NOT_FOR_CALLERS = ['kv_transfer_params', 'ec_transfer_params'];
 
 /**
- * Reads a job's input in any of RunPod's forms, in the order of its worker: `openai_input` or `openai_route`, then
+ * Reads a job's input in any of RunPod's forms, in the same order as its worker: `openai_input` or `openai_route`, then
  * `route`, then `messages` or `prompt`.
- * @param servedModel for requests that name no model; undefined: the engine does not report it
+ * @param servedModel the model for requests that name none; undefined: the engine does not report it
  * @throws JobFailure `invalid_request` that names the field
  */
 export function readRunpodInput(
@@ -162,7 +162,7 @@ export function readRunpodInput(
   if (openai_input || openai_route) {
     const path = textOf(openai_route ?? CHAT, 'openai_route');
     const form = formOfRoute(path, settings);
-    // Clients give an empty body to a route that takes none, such as /v1/models.
+    // Clients give an empty body to a route that takes no body, such as /v1/models.
     const isQuestion = settings.routes.has('GET', path) && isObject(openai_input) && isEmpty(openai_input);
     const body = isQuestion ? undefined : openai_input;
     return call(input, 'openai_route', { path, body }, form, settings, servedModel);
@@ -209,7 +209,7 @@ function passedShorthand(
   return call(input, 'prompt', asked, 'passed', settings, servedModel);
 }
 
-/** @throws JobFailure */
+/** Returns the prompt or the messages. @throws JobFailure */
 function textIn({ messages, prompt }: RunpodInput): string | unknown[] {
   const given = messages ?? prompt;
   if (typeof given === 'string' || Array.isArray(given)) return given;
@@ -217,7 +217,7 @@ function textIn({ messages, prompt }: RunpodInput): string | unknown[] {
   throw finalFailure('invalid_request', `input.${name}: expected a text or a list of messages`);
 }
 
-/** @throws JobFailure */
+/** Returns the sampling parameters. @throws JobFailure */
 function samplingIn({ sampling_params }: RunpodInput): Fields {
   const params = sampling_params ?? {};
   if (isObject(params)) return params;
@@ -284,8 +284,8 @@ function call(
 }
 
 /**
- * Returns the batching from a job's own fields, else from the worker's settings; `batch_size` is that of 0.2, whose
- * batches did not grow.
+ * Returns the batching from a job's own fields, else from the worker's settings; `batch_size` has its meaning of 0.2,
+ * where batches did not grow.
  */
 function ownBatching(input: RunpodInput, otherwise: Batching): Batching {
   const fields = {
@@ -297,7 +297,7 @@ function ownBatching(input: RunpodInput, otherwise: Batching): Batching {
   return batchingOf(fields, fields.batch_size ? { ...otherwise, growthFactor: 1 } : otherwise);
 }
 
-/** Reads a number, which may be a text as with RunPod's worker. */
+/** Reads a number, which may be a text, as in RunPod's worker. */
 function numberIn(input: RunpodInput, name: string): number | null {
   const value = input[name] ?? null;
   if (value === null) return null;
@@ -307,7 +307,7 @@ function numberIn(input: RunpodInput, name: string): number | null {
   throw finalFailure('invalid_request', message);
 }
 
-/** Returns the body as JSON, with the served model where it names none: not every engine fills it in. */
+/** Returns the body as JSON, with the served model if it names none: not every engine fills the model in. */
 function bodyOf(
   body: unknown,
   servedModel: string | undefined,

@@ -27,7 +27,7 @@ const NESTED = ['openai_input', 'body', 'messages', 'sampling_params'];
 
 const COMMENT_LINES = /^:[^\r\n]*(?:\r\n|\n|\r)/gm;
 
-/** Tells whether a job is in RunPod's form. A base queue names no type: then the form of the payload tells. */
+/** Tells whether a job is in RunPod's form. A base queue names no type: then the payload's form decides. */
 export function isRunpodJob(jobType: string | undefined, payload: object): boolean {
   if (jobType !== undefined) return jobType === 'runpod';
   const { task, input, messages } = payload as Record<string, unknown>;
@@ -35,9 +35,9 @@ export function isRunpodJob(jobType: string | undefined, payload: object): boole
 }
 
 /**
- * Runs a job in the form of RunPod's worker. All of its outputs together are its result, and each goes to the replay
+ * Runs a job in the form of RunPod's worker. Its result is the list of its outputs, and each output goes to the replay
  * buffer as an event `data: {"output": …}`.
- * @param replay takes the outputs of a job that is watched; on a throw it is still open
+ * @param replay takes the outputs of a job that is watched; after a throw it is still open
  * @throws JobFailure; `deadline` when the policy's executionTimeout has passed
  */
 export async function runRunpodJob(
@@ -86,12 +86,12 @@ async function withinLimit<T>(
   }
 }
 
-/** Returns a body for display, also one that is no text. */
+/** Returns a body for display, even if it is no text. */
 function bodyOf({ body, body_base64 }: EngineRequestResult['response']): unknown {
   return body_base64 === undefined ? body : Buffer.from(body_base64, 'base64').toString();
 }
 
-/** Takes the engine's events, or its whole answer, and makes the job's outputs of them. */
+/** Takes the engine's events, or its whole answer, and makes the job's outputs from them. */
 class OutputSink implements AnswerCopy {
   readonly #call: RunpodCall;
   readonly #emit: (output: unknown) => void;

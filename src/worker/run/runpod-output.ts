@@ -16,7 +16,7 @@ interface Usage {
   output: number;
 }
 
-/** Returns the output of a job whose answer came whole. */
+/** Returns the output of a job whose answer came in one piece. */
 export function wholeOutput(form: RunpodCall['form'], body: unknown): unknown {
   if (form !== 'tokens') return body;
   const { choices, usage } = Object(body) as { choices?: Choice[]; usage?: Fields };
@@ -62,7 +62,7 @@ class TokenBatches implements OutputMaker {
   readonly #count: number;
   #choices: { tokens: string[] }[];
   #usage: Usage = { input: 0, output: 0 };
-  /** True once the engine has counted, so that outputs need not be counted. */
+  /** Whether the engine has reported its own count, so that outputs need not be counted. */
   #isCounted = false;
   #hasYielded = false;
 
@@ -90,7 +90,7 @@ class TokenBatches implements OutputMaker {
   }
 
   end(): void {
-    // The usage is reported even where there is no text.
+    // The usage is reported even if there is no text.
     const hasTokens = this.#choices.some(({ tokens }) => tokens.length > 0);
     if (hasTokens || !this.#hasYielded) this.#yield();
   }
@@ -106,7 +106,10 @@ class TokenBatches implements OutputMaker {
   }
 }
 
-/** Makes the outputs of 0.2 with `use_openai_format`: the last chunk of each batch, with the texts of all as lists. */
+/**
+ * Makes the outputs of 0.2 with `use_openai_format`: the last chunk of each batch, with the texts of all its chunks as
+ * lists.
+ */
 class OpenAIBatches implements OutputMaker {
   readonly #emit: (output: unknown) => void;
   readonly #batch: BatchCounter;
@@ -161,7 +164,7 @@ class EventBatches implements OutputMaker {
   readonly #batch: BatchCounter;
   #events: unknown[] = [];
 
-  /** @param read returns what an event contributes; null: nothing */
+  /** @param read returns what an event contributes to the output; null: nothing */
   constructor({ batching }: RunpodCall, emit: (events: unknown[]) => void, read: (event: string) => unknown) {
     this.#emit = emit;
     this.#read = read;
@@ -183,7 +186,7 @@ class EventBatches implements OutputMaker {
   }
 }
 
-/** Returns the data of an event as a value; null for the end mark and for data that holds no JSON. */
+/** Returns the data of an event as a value; null for the end mark and for data that is no JSON. */
 function chunkOf(event: string): unknown {
   const data = eventData(event);
   try {

@@ -21,14 +21,14 @@ import type { Attempt } from './attempt.ts';
 import { audioForm, namesAudio, requestBody } from './request-body.ts';
 
 /**
- * vLLM's first version that reports token ids of any answer. vLLM has ignored fields that it does not know since much
- * earlier versions.
+ * The first version of vLLM that reports token ids of any answer. Much earlier versions already ignore fields that they
+ * do not know.
  */
 const TELLS_IDS = [0, 10, 2];
 
 /**
- * Tells whether the worker knows, before its first request, that an engine takes the fields by which it asks for usage
- * and token ids: the engine is vLLM, of a version that has them.
+ * Tells whether the worker knows, before its first request, that an engine accepts the fields by which it asks for
+ * usage and token ids: the engine is vLLM, of a version that has them.
  * @param cards the engine's cards of its models
  * @param version as the engine reports it
  */
@@ -44,8 +44,8 @@ export function takesFields(cards: readonly object[], version: string | null): b
 }
 
 /**
- * Returns what puts `stream_options.include_usage` into a body; null if the body asks for no stream, asks for usage
- * itself, or has options that would change its other events too.
+ * Returns the edits that put `stream_options.include_usage` into a body; null if the body asks for no stream, asks for
+ * usage itself, or has options that would change its other events too.
  */
 export function usageAsked(body: Json): JsonEdits | null {
   try {
@@ -58,7 +58,7 @@ export function usageAsked(body: Json): JsonEdits | null {
     }
     return mayBeAsked(options) ? { stream_options: withMembers(options, { include_usage: 'true' }) } : null;
   } catch {
-    // The engine reports the fault of the body.
+    // The engine itself reports that the body is malformed.
     return null;
   }
 }
@@ -86,9 +86,9 @@ const AS_IT_IS: JsonEdits = {};
 /** The request to an engine whose answer can be moved. */
 export interface Moving {
   plan: MovePlan;
-  /** True if the caller asked for the ids too, and gets them. */
+  /** Whether the caller asked for the ids too, and gets them. */
   isAsked: boolean;
-  /** The ids that a continuation goes on from; null: the request is none. */
+  /** The ids that a continuation continues from; null: the request is no continuation. */
   from: readonly number[] | null;
   /** The ids of the request's prompt; null: the engine reports them. */
   prompt: readonly number[] | null;
@@ -96,12 +96,12 @@ export interface Moving {
 
 /** A request whose answer may be moved. */
 interface MovableRequest {
-  /** What asks for the token ids in the request's body. */
+  /** The edits that request the token ids in the body. */
   edits: JsonEdits;
   moving: Moving;
 }
 
-/** Returns the request as one whose answer may be moved, or the reason why the answer is not moved. */
+/** Returns the request with its edits if its answer may be moved, or the reason why the answer is not moved. */
 function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
@@ -115,7 +115,7 @@ function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   return { edits, moving: { plan, isAsked, from, prompt: null } };
 }
 
-/** Handles a request that brings ids, and whose answer is ids. */
+/** Handles a request that brings ids, and whose answer consists of ids. */
 function ofIds(plan: MovePlan, { continues }: EngineRequest, body: Json): MovableRequest {
   const prompt = idsAsked(jsonOrText(Buffer.from(body).toString()));
   return { edits: AS_IT_IS, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
@@ -142,15 +142,15 @@ type Ask = (body: Body) => Promise<EngineAnswer>;
 /** The engine's answer, and what the worker requested in addition to the caller's request. */
 export interface Answered {
   answer: EngineAnswer;
-  /** True if the worker requested the usage, for which the caller did not ask. */
+  /** Whether the worker requested a usage for which the caller did not ask. */
   added: boolean;
-  /** The way to move the answer, or the reason why it stays here; null: nothing is moved. */
+  /** The way to move the answer, or the reason why it is not moved; null: no answers are moved. */
   moving: Moving | string | null;
 }
 
-/** Sends a request whose answer is kept whole. */
+/** Sends a request whose answer is stored whole. */
 export async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  // Where nothing is fetched no turn of the event loop passes: a caller waits for each turn.
+  // If nothing is fetched, no turn of the event loop passes, since a caller waits for each turn.
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
   return askMore(attempt, request, ask, body, null);
@@ -165,8 +165,8 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
 }
 
 /**
- * Sends the request of a continuation with the ids, whether this worker moves its own answers or not: without the ids
- * it would not know what the engine goes on from.
+ * Sends the request of a continuation with the ids, whether or not this worker moves its own answers: without the ids
+ * it would not know where the engine continues.
  */
 async function sendContinuation(
   attempt: Attempt,
@@ -217,9 +217,9 @@ function prepared(
 }
 
 /**
- * Sends a request and asks as well for what the worker wants to know beside the answer: the usage, where the queue
- * counts it, and token ids. If it is not known whether the engine takes these fields, a refusal may be due to them or
- * to the caller's own mistake, and an engine need not say which: the worker repeats the request once, without them.
+ * Sends a request with the fields by which the worker asks for more than the answer: the usage, if the queue counts it,
+ * and token ids. If nobody knows whether the engine accepts these fields, a refusal may be due to them or to the
+ * caller's own mistake, and an engine need not say which: the worker then repeats the request once, without them.
  */
 async function askMore(
   attempt: Attempt,
@@ -243,12 +243,14 @@ async function askMore(
   const hasIds = ids !== null && attempt.idsAsking?.engine === 'takes';
   const known = usage?.engine === 'takes' ? wanted : null;
   const answered = await ask(withFields(body, hasIds ? ids : null, known));
-  // Where two fields are untried, the next request finds out about the other one.
+  // If two fields are untried, the next request finds out about the other one.
   if (answered.status < 300) untried.at(-1)!.engine = 'refuses';
   return { answer: answered, added: known !== null, moving: ids === null || hasIds ? moving : REFUSED };
 }
 
-/** Puts fields into a body in one pass. @param ids what asks for token ids @param usage what asks for a usage */
+/**
+ * Puts fields into a body in one pass. @param ids edits that request token ids @param usage edits that request a usage
+ */
 function withFields(body: Body, ids: JsonEdits | null, usage: JsonEdits | null): Body {
   if (body === undefined || (usage === null && (ids === null || ids === AS_IT_IS))) return body;
   try {

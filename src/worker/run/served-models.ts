@@ -3,12 +3,12 @@ export class ServedModels {
   readonly #aliases: ReadonlySet<string>;
   #names: readonly string[] = [];
 
-  /** @param configId a name for whatever the engine serves, as "default" is */
+  /** @param configId a name that stands for whatever the engine serves, as "default" does */
   constructor(configId: string) {
     this.#aliases = new Set(['default', configId]);
   }
 
-  /** Names that mean whatever the engine serves. */
+  /** The names that stand for whatever the engine serves. */
   get aliases(): ReadonlySet<string> {
     return this.#aliases;
   }

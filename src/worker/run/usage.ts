@@ -2,7 +2,7 @@ import { CHAT_MAX_TOKENS, fieldsOf, type Job, jsonOrText, type Usage } from '../
 import { characters } from '../answers/events.ts';
 import { isJson } from './request-body.ts';
 
-/** Most characters of a usage object. */
+/** The most characters of a usage object. */
 export const USAGE_CHARACTERS = 600;
 const USAGE = /"usage"\s*:\s*\{/g;
 const PROMPT_TOKENS = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
@@ -25,12 +25,12 @@ export class ReportedUsage {
   #model: string | null = null;
   #seen = 0;
 
-  /** The tokens that the engine has counted as generated; null: it has not said. */
+  /** The number of tokens that the engine has counted as generated; null: it reported none. */
   get completionTokens(): number | null {
     return this.#completionTokens;
   }
 
-  /** The engine's name for its model; null: it has not said. */
+  /** The engine's name for its model; null: it reported none. */
   get model(): string | null {
     return this.#model;
   }
@@ -42,7 +42,7 @@ export class ReportedUsage {
     this.#seen += text.length;
   }
 
-  /** Reads each usage in a text. @returns whether one counts generated tokens */
+  /** Reads each usage in a text. @returns whether one of them counts generated tokens */
   count(text: string): boolean {
     let isCounted = false;
     for (const { index } of text.matchAll(USAGE)) {
@@ -58,7 +58,7 @@ export class ReportedUsage {
     return isCounted;
   }
 
-  /** The tokens that the engine counted; null: it did not say. */
+  /** The tokens that the engine counted; null: it reported none. */
   get usage(): Usage | null {
     if (this.#promptTokens === null) return null;
     return {
@@ -81,7 +81,7 @@ export function usageInBody(body: Buffer): Usage | null {
   return reported.usage;
 }
 
-/** Returns the tokens of the prompt. Routes that score count only all tokens, which are the prompt's. */
+/** Returns the tokens of the prompt. Routes that score report only all tokens, which are the prompt's. */
 function promptIn(usage: string): number | null {
   const prompt = numberIn(usage, PROMPT_TOKENS);
   return prompt !== null || COMPLETION_TOKENS.test(usage) ? prompt : numberIn(usage, TOTAL_TOKENS);
@@ -98,7 +98,7 @@ function numberIn(text: string, pattern: RegExp): number | null {
   return found && Number(found[1]);
 }
 
-/** Returns the most tokens that a job may generate for each choice; null when it does not say, or generates none. */
+/** Returns the most tokens that a job may generate for each choice; null: it names no limit, or generates none. */
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
   if ('path' in payload) {
@@ -115,8 +115,8 @@ function parsed(body: unknown): unknown {
 }
 
 /**
- * Returns the tokens generated for each choice of a finished completion, by the engine's own count; null: it does not
- * say.
+ * Returns the tokens generated for each choice of a finished completion, by the engine's own count; null: it reports
+ * none.
  */
 export function generatedTokens(completion: unknown): number | null {
   const { usage, choices } = fieldsOf(completion);
@@ -125,7 +125,7 @@ export function generatedTokens(completion: unknown): number | null {
   return tokens / (Array.isArray(choices) ? Math.max(1, choices.length) : 1);
 }
 
-/** Returns the usage that the engine reports in a whole answer in JSON; null: none. */
+/** Returns the usage that the engine reports in a whole answer in JSON, or null. */
 export function usageOf(answer: unknown): Usage | null {
   const { usage, model } = fieldsOf(answer);
   const counts = fieldsOf(usage);
@@ -146,7 +146,7 @@ function countIn(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null;
 }
 
-/** Returns the limit of the request that RunPod's input becomes; without a limit such a request generates little. */
+/** Returns the limit in the request that RunPod's input becomes; without a limit such a request generates little. */
 function runpodLimit({ openai_input, body, sampling_params }: Record<string, unknown>): number | null {
   return limitIn(fieldsOf(openai_input ?? body ?? sampling_params));
 }

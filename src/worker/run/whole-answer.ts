@@ -18,7 +18,7 @@ import { usageOf } from './usage.ts';
 
 type Posted = Pick<EngineCall, 'body' | 'contentType'>;
 
-/** A body that the engine gave with a status under 400. */
+/** A body that the engine returned with a status under 400. */
 interface EngineBody {
   bytes: Buffer;
   headers: EngineAnswer['headers'];
@@ -26,7 +26,7 @@ interface EngineBody {
 
 /**
  * Posts to a route of the engine and reads its whole answer.
- * @throws JobFailure for an error of the engine, also under a status of success, and for a redirect, which the worker
+ * @throws JobFailure for an error of the engine, even under a status of success, and for a redirect, which the worker
  * does not follow
  */
 export async function askEngine(attempt: Attempt, path: string, body: Posted): Promise<EngineBody> {
@@ -37,7 +37,7 @@ export async function askEngine(attempt: Attempt, path: string, body: Posted): P
 
 /**
  * Posts JSON to a route of the engine and reads its whole answer as JSON.
- * @throws JobFailure as `askEngine`, and also where the answer is not finished
+ * @throws JobFailure as `askEngine`, and also if the answer is not finished
  */
 export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
   const { bytes, headers } = await post(attempt, path, { body });
@@ -68,19 +68,19 @@ const SAYS_MORE =
   /error"|"failed"|_reason"\s*:\s*"(?:[a-z]+_error|error|abort|recover_stop|cancelled|timeout)"/i;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;
-/** Matches content types that some engines answer with in place of JSON, where they are asked to. */
+/** Matches content types with which some engines answer instead of JSON, if they are asked to. */
 const BYTES = /^(?:application\/octet-stream|multipart\/|audio\/|image\/|video\/)/i;
 const PAGE = /^\s*<(?:!doctype\s+html|html)\b/i;
 
 type Headers = EngineAnswer['headers'];
 
-/** Tells whether the worker judges an answer in one piece before it passes any of it on. */
+/** Tells whether the worker examines an answer in one piece before it passes any of it on. */
 export function isJudged(path: string, headers: Headers): boolean {
   const type = typeOf(headers);
   return type !== null && (isJson(path, type) || /^text\/html\b/i.test(type));
 }
 
-/** Returns the content type, empty where none is named; null: the body is in an encoding that is unknown here. */
+/** Returns the content type, empty if none is named; null: the body has an encoding that this worker does not know. */
 function typeOf(headers: Headers): string | null {
   return isPlainBody(headers) ? (headers['content-type'] ?? '') : null;
 }
@@ -90,7 +90,7 @@ function isJson(path: string, type: string): boolean {
 }
 
 /**
- * Looks into an answer in one piece that came with a status of success.
+ * Examines an answer in one piece that came with a status of success.
  * @throws JobFailure when it is an error, or no answer at all
  */
 export async function checkWhole(
@@ -109,7 +109,7 @@ export async function checkWhole(
   if (!isJson(path, type)) return;
   const list = engineRoute(path)?.list ?? null;
   const isUsual = hasEnds(text) && (list === null || text.includes(`"${list}"`)) && !SAYS_MORE.test(text);
-  // Most answers show no sign of a failure, and the worker does not parse them.
+  // Most answers show no sign of a failure, and are not parsed.
   if (isUsual) return;
   const answer = engineJson(Buffer.from(bytes).toString());
   if (answer === null) throw await none(attempt, bytes);

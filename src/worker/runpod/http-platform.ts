@@ -13,10 +13,10 @@ export interface Addresses {
   take(wanted: number, isBusy: boolean): string;
   /** Returns the address that asks for no more jobs; null: it cannot be derived from the address of the take. */
   stop: ((isBusy: boolean) => string) | null;
-  /** @param isStream whether the job streams its outputs */
+  /** Returns the address for a job's end. @param isStream whether the job streams its outputs */
   done(jobId: string, isStream: boolean): string;
   stream(jobId: string): string;
-  /** Returns the address of a ping; null: pings are not wanted. */
+  /** Returns the address for a ping; null: no pings are wanted. */
   ping: ((parameters: URLSearchParams) => string) | null;
 }
 
@@ -30,8 +30,9 @@ export interface AddressTemplates {
 const TAKE_PATH = '/job-take/';
 
 /**
- * Fills in the templates, which are opaque but for two names in them: `$RUNPOD_POD_ID` is the worker, and `$ID` the
- * worker where it takes jobs and the job where it answers. Some templates have a query already, others none.
+ * Fills in the templates, which are opaque except for two names in them: `$RUNPOD_POD_ID` is the worker, and `$ID` is
+ * the worker in addresses where it takes jobs and the job in those where it answers. Some templates already have a
+ * query.
  */
 export function addressesFrom(templates: AddressTemplates, workerId: string): Addresses {
   const worker = encodeURIComponent(workerId);
@@ -51,7 +52,7 @@ export function addressesFrom(templates: AddressTemplates, workerId: string): Ad
       ? (isBusy) => withQuery(take.replace(TAKE_PATH, '/job-stop/'), `job_in_progress=${Number(isBusy)}`)
       : null,
     done: (jobId, isStream) => withQuery(ofJob(templates.done, jobId), `isStream=${isStream}`),
-    // This is false too: only the address of the end of a stream says that the job was one.
+    // This value is false too, since only the address of the end of a stream says that the job was a stream.
     stream: (jobId) => withQuery(ofJob(templates.stream, jobId), 'isStream=false'),
     ping:
       templates.ping === null
@@ -64,33 +65,33 @@ function withQuery(address: string, query: string): string {
   return `${address}${address.includes('?') ? '&' : '?'}${query}`;
 }
 
-/** A poll may go without an answer for this long, ms: as long as in RunPod's SDK, so the platform may count on it. */
+/** A poll may last this long without an answer, ms: as long as in RunPod's SDK, so the platform may rely on it. */
 const POLL_WITHIN_MS = 90_000;
-/** A post may take this long, ms: the largest result over a slow network. */
+/** A post may take this long, ms, as the largest result does over a slow network. */
 const POST_WITHIN_MS = 120_000;
 /** The version of RunPod's SDK that these requests follow; pings name it. */
 export const SDK_VERSION = '1.12.0';
 const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
 /** A ping's list of jobs is cut after this many characters, as by the SDK. */
 const PING_CHARACTERS = 65_535;
-/** The most bytes of one job that the worker takes: RunPod takes no larger ones. */
+/** The most bytes of one job that the worker accepts: RunPod accepts no larger ones. */
 const JOB_BYTES = 20 * 1024 * 1024;
-/** The most bytes of all jobs that the worker takes at a time. */
+/** The most bytes of all jobs in one answer that the worker accepts. */
 const TAKE_BYTES = 256 * 1024 * 1024;
-/** The most bytes of any other answer, which holds at most the ids of jobs. */
+/** The most bytes of any other answer, which holds at most ids of jobs. */
 const ANSWER_BYTES = 1024 * 1024;
 /** A message shows this many characters of the platform's answer. */
 const SHOWN_CHARACTERS = 300;
 
 export interface HttpPlatformSettings {
   addresses: Addresses;
-  /** The key, which is sent as it is, without `Bearer`. */
+  /** The key, which is sent unchanged, without `Bearer`. */
   apiKey: string | undefined;
   pingIntervalMs: number;
 }
 
 /**
- * Returns the platform over HTTP, without a stream for each answer: a job makes three calls, and they are most of its
+ * Returns the platform over HTTP. It makes no stream for an answer: a job takes three calls, and they are most of its
  * cost.
  */
 export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatformSettings): Platform {
@@ -153,7 +154,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
             ...headers,
             'content-type': 'application/x-www-form-urlencoded',
             charset: 'utf-8',
-            // A header does not take all the characters that an id may have.
+            // A header cannot hold all the characters that an id may have.
             'x-request-id': encodeURIComponent(jobId),
           },
           body,
@@ -179,7 +180,7 @@ interface Call {
   body?: string;
 }
 
-/** Error codes which mean that no connection was made, so nothing was sent. */
+/** The error codes which mean that no connection was made, so that nothing was sent. */
 const UNREACHED = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',

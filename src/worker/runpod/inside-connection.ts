@@ -8,7 +8,7 @@ export interface InsideEvents {
   closed(): void;
 }
 
-/** A connection whose other end is in this process: the session dials it in the place of a queue. */
+/** A connection whose other end is in this process; the session dials it instead of a queue. */
 export class InsideConnection {
   readonly socket: Socket;
   readonly #clock: Pick<Clock, 'setImmediate'>;
@@ -32,7 +32,7 @@ export class InsideConnection {
       close,
       destroy: () => close(1006, ''),
     };
-    // A dial returns its socket before it opens.
+    // A dial returns its socket before the socket opens.
     clock.setImmediate(() => this.#isOpen && worker.opened());
   }
 
@@ -44,7 +44,7 @@ export class InsideConnection {
     this.#later(() => this.#worker.frame(frame));
   }
 
-  /** Delivers in a later turn: as over a network, an answer never comes while its request is being handled. */
+  /** Delivers in a later turn: as over a network, an answer never arrives while its request is being handled. */
   #later(deliver: () => void): void {
     this.#clock.setImmediate(() => {
       if (this.#isOpen) deliver();

@@ -4,46 +4,46 @@ import type { Settlement } from '../jobs/settlement.ts';
 import type { Ports } from '../ports.ts';
 import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
 
-/** The platform takes no larger results: at a job's end it would answer 400, and the caller would see no output. */
+/** The most bytes of a result: the platform would answer a larger one with 400, and the caller would see no output. */
 const MOST_BYTES = 20_000_000;
 /**
  * If a result larger than this is refused with 400, the most likely reason is its size: the limit of asynchronous jobs.
  */
 const LARGE_BYTES = 10_000_000;
-/** Most tries to post one output of a stream, which is in the result as well. */
+/** The most tries to post one output of a stream, which is in the result as well. */
 const STREAM_TRIES = 3;
 
 /** The outcome of a job. */
 export type JobOutcome =
-  /** All outputs of the job. */
+  /** The outputs of the job. */
   { output: unknown[] } | { error: string };
 
 export function outcomeOf(settlement: Settlement): JobOutcome {
   if (settlement.type === 'job_error') return { error: settlement.error };
-  // Results go by reference only where the job brought an address to upload them to.
+  // Results go by reference only if the job brought an address to upload them to.
   const { output } = (settlement as JobResult).result;
   return { output: output as unknown[] };
 }
 
 export interface JobAnswerPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
   platform: Pick<Platform, 'post'>;
-  /** True if the platform should replace this worker after the job. */
+  /** Whether the platform should replace this worker after the job. */
   refreshes: boolean;
-  /** Called when the platform has the outcome, or will never take it. */
+  /** Called when the platform has the outcome, or will never accept it. */
   over(hasTaken: boolean): void;
 }
 
 /**
- * Sends the answer of one job to the platform: its outputs in their order, one post at a time, then its end. Outputs
- * that come during a post are joined, so a slow platform gets fewer and larger posts.
+ * Sends the answer of one job to the platform: its outputs in order, one post at a time, then its end. Outputs that
+ * arrive during a post are joined, so a slow platform gets fewer and larger posts.
  */
 export class JobAnswer {
   readonly #jobId: string;
   readonly #ports: JobAnswerPorts;
   readonly #dropped = new AbortController();
-  /** Outputs not posted yet. */
+  /** The outputs that are not posted yet. */
   readonly #waiting: unknown[] = [];
-  /** Outputs as they were posted, JSON: the end repeats all of them. */
+  /** The posted outputs, as JSON: the end repeats all of them. */
   readonly #posted: string[] = [];
   #yielded = 0;
   #outcome: JobOutcome | null = null;
@@ -75,7 +75,7 @@ export class JobAnswer {
   }
 
   /**
-   * Takes an outcome from an earlier process: which outputs that process posted is unknown, so none is posted again.
+   * Takes an outcome from an earlier process: nobody knows which outputs that process posted, so none is posted again.
    */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
@@ -103,7 +103,7 @@ export class JobAnswer {
       this.#posted.push(output);
       await this.#postOutput(output);
     }
-    // The flag is cleared in the same step as the last look, so that a later output begins new posts.
+    // The flag is cleared in the same step as the last check, so that a later output begins new posts.
     this.#isPosting = false;
     if (this.#outcome === null || signal.aborted) return;
     const hasTaken = await this.#postEnd(this.#outcome);
@@ -117,7 +117,7 @@ export class JobAnswer {
       `{"output":${output}}`,
       STREAM_TRIES,
       (answer) =>
-        // An output that is posted twice would be in the stream twice.
+        // An output that is posted twice would appear in the stream twice.
         mayPass(answer) && !answer.mayHaveReached,
     );
     if (refusal === null || this.#dropped.signal.aborted) return;
@@ -148,7 +148,7 @@ export class JobAnswer {
     return (await this.#try('done', JSON.stringify({ error }))) === null;
   }
 
-  /** Posts until the platform takes the body. @returns null: taken, else why it was not */
+  /** Posts until the platform accepts the body. @returns null: it was accepted; else the reason why it was not */
   async #try(
     to: PlatformPost['to'],
     body: string,
@@ -177,7 +177,7 @@ export class JobAnswer {
   }
 }
 
-/** Outputs yielded one after another are joined up to this many characters. */
+/** Outputs that follow one another are joined up to this many characters. */
 const JOINED_CHARACTERS = 256 * 1024;
 
 interface TokenBatch {
@@ -187,7 +187,7 @@ interface TokenBatch {
 
 /**
  * Takes from the front of a job's outputs as much as one post to the platform may hold. Texts of events, lists of
- * chunks and batches of tokens can be joined without a reader noticing; any other output goes alone.
+ * chunks and batches of tokens can be joined without a reader noticing; any other output is posted alone.
  */
 export function takeJoined(outputs: unknown[]): unknown {
   const [first] = outputs;
@@ -207,7 +207,7 @@ function takeTexts(outputs: string[]): string {
   }).join('');
 }
 
-/** Takes the first output, and those after it that go with it. */
+/** Takes the first output, and those after it that may be joined with it. */
 function takeRun<T>(outputs: T[], goesWith: (output: T) => boolean): T[] {
   let count = 0;
   while (count < outputs.length && (goesWith(outputs[count]!) || count === 0)) count++;

@@ -21,7 +21,7 @@ const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwa
  * Returns why a request to the local API is refused, as a queue without tokens refuses it; null: it is served. The host
  * is checked against pages that make their own name point to this machine, and the origin against pages that simply
  * call the API.
- * @param bound the address that the API listens on: if others can reach it, the operator has asked for that
+ * @param bound the address that the API listens on: if others can reach it, the operator has chosen that
  */
 function refusalOf(headers: IncomingHttpHeaders, bound: string): string | null {
   const host = hostOf(`http://${headers.host ?? ''}`);
@@ -56,9 +56,9 @@ interface Webhook {
 }
 
 /**
- * Returns the webhook that a caller of the local API names, as far as its address tells.
+ * Returns the webhook that a caller of the local API names, if its address allows it.
  * @param hosts the only hosts allowed, whatever their addresses; null: any public one over https
- * @returns a text: the fault of the address
+ * @returns the webhook, or a text that says what is wrong with its address
  */
 function webhookOf(text: string, hosts: readonly string[] | null): Webhook | string {
   if (!URL.canParse(text)) return 'its address is not a URL';
@@ -72,7 +72,7 @@ function webhookOf(text: string, hosts: readonly string[] | null): Webhook | str
   return { url, authorization, mustBePublic };
 }
 
-/** Posts an outcome once. A name that leads to an inside address is refused when it is connected to. Never rejects. */
+/** Posts an outcome once. The connection to a name that leads to a private address is refused. Never rejects. */
 async function postOutcome(
   { url, authorization, mustBePublic }: Webhook,
   outcome: object,
@@ -94,7 +94,7 @@ async function postOutcome(
   }
 }
 
-/** The outcome of a job, as it would be posted. */
+/** The outcome of a job in the form in which it would be posted. */
 export interface LocalOutcome {
   /** The outputs in the order in which they came. */
   stream: unknown[];
@@ -112,7 +112,7 @@ export class LocalPlatform implements Platform {
   readonly #running = new Map<string, { stream: unknown[]; end: (outcome: LocalOutcome) => void }>();
   #wake: (() => void) | null = null;
 
-  /** Queues a job, and resolves to its outcome. @param job as the platform would give it */
+  /** Queues a job, and resolves to its outcome. @param job in the form that the platform would give */
   submit(job: { id: string; input: unknown }): Promise<LocalOutcome> {
     return new Promise((end) => {
       this.#running.set(job.id, { stream: [], end });
@@ -150,7 +150,7 @@ interface Submitted {
   webhook?: Webhook;
 }
 
-/** The most jobs that are kept until somebody asks for them again: each keeps its input. */
+/** The most jobs that are stored until somebody requests them again: each holds its input. */
 const MOST_SUBMITTED = 100;
 
 const ROUTES =
@@ -169,7 +169,7 @@ export class LocalApi {
   readonly #server: Server;
   #host = '';
 
-  /** @param webhookHosts the `hosts` of `webhookOf` */
+  /** @param webhookHosts the `hosts` parameter of `webhookOf` */
   constructor(platform: LocalPlatform, ports: LocalPorts, webhookHosts: readonly string[] | null) {
     this.#platform = platform;
     this.#ports = ports;
@@ -177,7 +177,7 @@ export class LocalApi {
     this.#server = createServer((request, response) => {
       this.#answer(request).then(
         ([status, body]) => send(response, status, body),
-        // A caller that breaks off in the middle of its body reads no answer.
+        // A caller that breaks off in the middle of its body does not read the answer.
         (error: Error) => send(response, 400, { detail: error.message }),
       );
     });
@@ -195,7 +195,7 @@ export class LocalApi {
           ),
         ),
       );
-      // An IPv6 address stands in the brackets of a URL.
+      // In a URL an IPv6 address has brackets, which `listen` does not accept.
       this.#server.listen(port, host.replace(/^\[(.*)\]$/, '$1'), resolve);
     });
     this.#ports.log.info({}, `RunPod's local API is at http://${host}:${port}`);
@@ -267,7 +267,7 @@ async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   return Buffer.concat(pieces);
 }
 
-/** Returns the submitted job; null: the body has no input; a text: the fault of its bytes, or of its webhook. */
+/** Returns the submitted job; null: the body has no input; a text: what is wrong with its bytes, or its webhook. */
 function submittedIn(body: Buffer, hosts: readonly string[] | null): Submitted | string | null {
   let given: Record<string, unknown>;
   try {

@@ -12,7 +12,7 @@ export type LocalMode =
 
 export interface OpenedLocally {
   platform: LocalPlatform;
-  /** The exit code of the process; null: that of the worker. */
+  /** Returns the exit code of the process; null: the worker's own. */
   exitCode(): number | null;
   close(): void;
 }

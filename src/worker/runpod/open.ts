@@ -20,18 +20,18 @@ export interface RunpodQueueSettings {
   workerId: string;
   apiKey: string | undefined;
   pingIntervalMs: number;
-  /** True if each result asks the platform for a new worker, and this one ends. */
+  /** Whether each result asks the platform for a new worker, and this one ends. */
   refreshes: boolean;
-  /** Hosts to which the local API posts, whatever their addresses; null: it posts to any public host over https. */
+  /** The hosts to which the local API posts, whatever their addresses; null: it posts to any public host over https. */
   webhookHosts: readonly string[] | null;
 }
 
-/** The ping must arrive within this time, ms: RunPod's SDK ends right after its own. */
+/** The ping must arrive within this time, ms: RunPod's SDK exits right after its own. */
 const WITHIN_MS = 2000;
 const REASON_CHARACTERS = 256;
 
 /**
- * Returns a taker of heartbeats that reports one thing alone to the platform: a start that has failed, with its reason.
+ * Returns a taker of heartbeats that reports only one thing to the platform: a start that has failed, with its reason.
  */
 function unhealthyPinger(
   web: Web,
@@ -58,9 +58,9 @@ function unhealthyPinger(
 
 export interface OpenedQueue {
   queue: RunpodQueue;
-  /** Tells the platform that a start has failed; null: the platform takes no pings. */
+  /** Reports to the platform that a start has failed; null: the platform takes no pings. */
   post: PostHeartbeat | null;
-  /** The exit code of the process; null: that of the worker. */
+  /** Returns the exit code of the process; null: the worker's own. */
   exitCode(): number | null;
   close(): void;
 }
@@ -94,7 +94,7 @@ function openPlatform(
   ports: OutsidePorts,
 ): { platform: RunpodQueuePorts['platform']; post: PostHeartbeat | null } {
   const addresses = addressesFrom(templates, workerId);
-  // RunPod recognises the sender of a ping by its key.
+  // RunPod recognises the sender of a ping by the key.
   if (!apiKey || !templates.ping) {
     ports.log.warn({}, 'no pings: RUNPOD_AI_API_KEY and RUNPOD_WEBHOOK_PING are not both set');
     addresses.ping = null;

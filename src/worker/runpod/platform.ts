@@ -8,10 +8,10 @@ import { isObject } from '../../protocol/index.ts';
 export interface Platform {
   /**
    * Asks for jobs; the platform may let the request wait for some.
-   * @param wanted the most jobs; the platform may give more @param isBusy whether the worker holds any job
+   * @param wanted the most jobs, though the platform may give more @param isBusy whether the worker holds any job
    */
   take(wanted: number, isBusy: boolean, signal: AbortSignal): Promise<PlatformAnswer>;
-  /** Waits for jobs that should be stopped; null: the platform does not tell. */
+  /** Waits for jobs that should be stopped; null: the platform does not report them. */
   stops: ((isBusy: boolean, signal: AbortSignal) => Promise<PlatformAnswer>) | null;
   post(post: PlatformPost, signal: AbortSignal): Promise<PlatformAnswer>;
   /** Reports which jobs this worker holds; null: the platform gave no address for that. */
@@ -31,11 +31,11 @@ export interface PlatformPost {
 export interface PlatformAnswer {
   /** HTTP status; null: no answer came. */
   status: number | null;
-  /** True if no answer came but the request may have taken effect. */
+  /** Whether no answer came but the request may have taken effect. */
   mayHaveReached?: boolean;
-  /** The parsed body; undefined where it is no JSON. */
+  /** The parsed body; undefined if it is no JSON. */
   body: unknown;
-  /** The fault of the answer, for people, if there is one. */
+  /** What is wrong with the answer, for people, if anything is. */
   problem: string;
 }
 
@@ -52,27 +52,27 @@ const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 const JITTER = 0.3;
 
-/** Returns the pause before the next try, ms. @param failures in a row, 1 or more */
+/** Returns the pause before the next try, ms. @param failures the number of failures in a row, 1 or more */
 export function pauseAfterFailure(failures: number, random: () => number): number {
   return doubling(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, failures) * (1 + JITTER * random());
 }
 
 const LONGEST_ID = 256;
-/** The range of an executionTimeout, as RunPod's API takes it, ms. */
+/** The range of an executionTimeout, as RunPod's API accepts it, ms. */
 const SHORTEST_MS = 5000;
 const LONGEST_MS = 7 * 86_400_000;
 
 /** A job as the platform gives it. */
 export interface TakenJob {
   id: string;
-  /** The payload of a `runpod` job; a job whose input is no input fails when it runs. */
+  /** The payload of a `runpod` job; a job whose input has no valid form fails when it runs. */
   payload: { input: unknown; policy?: { executionTimeout: number } };
   /** Fields that not every job has, for the log. */
   notes: { batch_id?: string };
   hasInput: boolean;
 }
 
-/** Reads a job that the platform sent; null: it has no id that an answer could be sent to. */
+/** Reads a job that the platform sent; null: it has no id to which an answer could be sent. */
 export function readTakenJob(given: unknown): TakenJob | null {
   if (!isObject(given)) return null;
   const { id, input, policy, batchId } = given;
@@ -87,7 +87,7 @@ export function readTakenJob(given: unknown): TakenJob | null {
 }
 
 /**
- * Tells whether an id can stand in the path of an address: half a surrogate cannot be encoded, and dots name another
+ * Tells whether an id can be part of an address's path: half a surrogate pair cannot be encoded, and dots name another
  * folder.
  */
 function isAddressable(id: string): boolean {

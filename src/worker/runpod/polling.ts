@@ -4,24 +4,24 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { isTaken, type Platform, type PlatformAnswer, pauseAfterFailure } from './platform.ts';
 
-/** A poll that the platform held for this long, ms, is repeated at once: that makes no busy loop. */
+/** A poll that the platform held for this long, ms, is repeated at once, since this makes no busy loop. */
 const HELD_MS = 1000;
-/** The pause after an empty answer that came at once, ms; doubled with each in a row. */
+/** The pause after an empty answer that came at once, ms; it doubles with each such answer in a row. */
 const EMPTY_PAUSE_MS = 50;
 const LONGEST_EMPTY_PAUSE_MS = 1000;
-/** The pause after 400, by which the platform says that it has put its workers to sleep (FlashBoot), ms. */
+/** The pause after a 400, by which the platform says that it has put its workers to sleep (FlashBoot), ms. */
 const ASLEEP_PAUSE_MS = 1000;
-/** The pause after 429, ms, as in RunPod's SDK. */
+/** The pause after a 429, ms, as in RunPod's SDK. */
 const TOO_MANY_PAUSE_MS = 5000;
 
 export interface PollingPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
-  /** Asks the platform; null: there is nothing to ask for, until `wake`. */
+  /** Asks the platform; null: there is nothing to ask for until `wake`. */
   ask(signal: AbortSignal): Promise<PlatformAnswer> | null;
   /** Takes an answer. @returns whether it brought anything */
   received(body: unknown): boolean;
-  /** Least pause after an answer that brought nothing, ms. */
+  /** The least pause after an answer that brought nothing, ms. */
   idlePauseMs: number;
-  /** The lines that the log shows when answers stop, and when they come again. */
+  /** The lines that the log shows when answers stop, and when they resume. */
   says: { begins: string; ends: string };
 }
 
@@ -51,14 +51,14 @@ export class Polling {
     void this.#run().finally(this.#over.resolve);
   }
 
-  /** Ends a wait, as there may be something to ask for now. */
+  /** Ends a wait, since there may be something to ask for now. */
   wake(): void {
     if (this.#isIdle) this.#resume?.();
   }
 
   /**
-   * Sends no further request. The open one may go on for this long: what the platform gives to a connection that is
-   * given up is lost. Resolves when nothing can come any more.
+   * Sends no further request. The open one may last this long: a job that the platform gives to a connection that was
+   * given up is lost. Resolves when nothing can arrive any more.
    */
   async stop(lingerMs: number): Promise<void> {
     this.#isStopping = true;
@@ -102,7 +102,7 @@ export class Polling {
 
   #pauseAfter(answer: PlatformAnswer, tookMs: number): number {
     const { idlePauseMs, random } = this.#ports;
-    // A long poll without an answer is no failure: the platform had nothing to say.
+    // A long poll without an answer is no failure: the platform had nothing to give.
     const isQuiet = answer.status === null && tookMs >= HELD_MS * 30;
     if (isTaken(answer) || isQuiet) {
       this.#failures = 0;
@@ -118,7 +118,7 @@ export class Polling {
     return pauseAfterFailure(this.#failures, random);
   }
 
-  /** Waits. @param ms null: until `wake` */
+  /** Waits. @param ms the longest wait; null: until `wake` */
   #wait(ms: number | null): Promise<void> {
     return new Promise((resolve) => {
       this.#isIdle = ms === null;
@@ -140,7 +140,7 @@ export interface PingsPorts extends Pick<Ports, 'clock' | 'log'> {
   held(): string[];
 }
 
-/** Tells the platform at an interval that this worker lives, and which jobs it holds. */
+/** Reports to the platform at an interval that this worker lives, and which jobs it holds. */
 export class Pings {
   readonly #ports: PingsPorts;
   readonly #outage: Outage;

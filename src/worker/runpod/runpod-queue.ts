@@ -8,20 +8,20 @@ import { JobAnswer, outcomeOf } from './job-answer.ts';
 import { type Platform, readTakenJob, type TakenJob } from './platform.ts';
 import { Pings, Polling } from './polling.ts';
 
-/** The address that the worker dials; it names nothing outside of this process. */
+/** The address that the worker dials; it names nothing outside this process. */
 export const RUNPOD_URL = 'ws://runpod';
 /** The fence token of every attempt: the platform has neither leases nor fences. */
 const FENCE = 1;
 /** The pause between two requests for jobs to stop, ms, as in RunPod's SDK. */
 const STOP_PAUSE_MS = 1000;
-/** A job that the worker gave back because it could not run it is offered to it again after this time, ms. */
+/** A job that the worker gave back because it could not run it is offered again after this time, ms. */
 const GIVE_AGAIN_MS = 250;
 
 export interface RunpodQueuePorts extends Pick<Ports, 'random' | 'log'> {
   clock: Clock;
   platform: Platform;
   pingIntervalMs: number;
-  /** True if the worker runs one job: its result asks the platform for a new worker. */
+  /** Whether the worker runs only one job: its result asks the platform for a new worker. */
   refreshes: boolean;
   /** Called when the job of a worker that `refreshes` is over. */
   refresh(): void;
@@ -29,7 +29,7 @@ export interface RunpodQueuePorts extends Pick<Ports, 'random' | 'log'> {
 
 /** A job that the platform counts as this worker's. */
 interface HeldJob {
-  /** The job; null: its result was left by an earlier process. */
+  /** The job; null: an earlier process left its result. */
   job: TakenJob | null;
   answer: JobAnswer;
   stream: number;
@@ -40,11 +40,11 @@ interface HeldJob {
 /**
  * RunPod's queue as a peer of the worker. To the worker it is a queue in this process, at the other end of its control
  * socket, which takes outputs and settlements as values. To the platform it is the loop of RunPod's SDK. So slots,
- * drain, outbox and spool are those of any queue.
+ * drain, outbox and spool work as with any queue.
  *
  * Jobs that the platform gives beyond the free slots, or while the engine is away, wait here and are named in pings. A
- * job that the worker releases waits here again; at the end of a drain nothing is said of it, so that the platform
- * gives it to another worker.
+ * job that the worker releases waits here again; at the end of a drain it is not reported, so that the platform gives
+ * it to another worker.
  */
 export class RunpodQueue implements InsideQueue {
   readonly #ports: RunpodQueuePorts;
@@ -109,8 +109,8 @@ export class RunpodQueue implements InsideQueue {
   }
 
   /**
-   * Asks for no more jobs, and gives those that wait here to the worker as its slots get free.
-   * @param lingerMs time that the open request may go on: a job that comes with the signal is run
+   * Asks for no more jobs, and gives those that wait here to the worker as its slots become free.
+   * @param lingerMs the open request may last this long: a job that arrives together with the signal is run
    * @param limitMs after this time jobs are left waiting
    */
   async stopTaking(lingerMs: number, limitMs: number): Promise<void> {
@@ -131,7 +131,7 @@ export class RunpodQueue implements InsideQueue {
     return [...this.#held.values()].filter(({ isRunning, answer }) => !isRunning && !answer.isSettled);
   }
 
-  /** The number of slots that no job has or will have. */
+  /** The number of slots that no job has, nor any job on its way. */
   get #wanted(): number {
     if (this.#isPaused) return 0;
     const unsettled = [...this.#held.values()].filter(({ answer }) => !answer.isSettled).length;
@@ -180,7 +180,7 @@ export class RunpodQueue implements InsideQueue {
       type: 'registered',
       protocol: 1,
       session_id: 'runpod',
-      // The worker's jobs have no streams to send there: outputs come as values.
+      // The worker's jobs have no streams to send there, since outputs go as values.
       answers_url: '',
       lease_seconds: 3600,
       renew_after_seconds: 3600,
@@ -189,7 +189,7 @@ export class RunpodQueue implements InsideQueue {
       revoked: [],
     });
     if (capacity === 0) return;
-    // The engine is healthy: from now on the platform hears of this worker.
+    // The engine is healthy: from now on pings report this worker to the platform.
     this.#pings.start();
     this.#takes.start();
     this.#stops?.start();
@@ -209,7 +209,7 @@ export class RunpodQueue implements InsideQueue {
     const job = readTakenJob(given);
     if (job === null)
       return log.error({}, 'RunPod gave a job without an id that an address can hold: nobody can answer it');
-    // The job runs already, or its result is on its way.
+    // The job is running already, or its result is on its way.
     if (this.#held.has(job.id)) return;
     log.info({ job_id: job.id, ...job.notes }, 'job taken');
     const held = this.#hold(job.id, job);
@@ -286,7 +286,7 @@ export class RunpodQueue implements InsideQueue {
     return ids.length > 0;
   }
 
-  /** Stops a job: nothing more is reported about it, whatever became of it. */
+  /** Stops a job: nothing more is reported about it, whatever happened to it. */
   #stop(jobId: string): void {
     const held = this.#held.get(jobId);
     if (!held) return;

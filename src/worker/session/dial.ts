@@ -9,14 +9,16 @@ import { tunnelled } from '../../process/through-proxies.ts';
 import { bounds } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
-/** A connection counts as ended this long after the close frames, ms: a queue on Cloudflare may leave it open. */
+/** A connection counts as ended this long after the close frames, ms, since a queue on Cloudflare may leave it open. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** A queue that takes no connection has this long to say why, ms, and the log repeats this many characters of that. */
+/**
+ * A queue that accepts no connection has this long to say why, ms; the log repeats this many characters of its reason.
+ */
 const EXPLANATION_MS = 1000;
 const EXPLANATION_CHARACTERS = 500;
 
-/** Dials with the `ws` library. No compression: it would cost more time than the bytes it saves. */
+/** Dials with the `ws` library, without compression, which would cost more time than the bytes it saves. */
 export const dialWebSocket: Dial = (target, events) => {
   // The library's types do not know `closeTimeout` yet.
   const proxy = proxyFor(target.url);
@@ -45,7 +47,7 @@ export const dialWebSocket: Dial = (target, events) => {
       socket.terminate();
     });
   });
-  // `close` always follows, and is where the end is handled.
+  // `close` always follows, and handles the end.
   socket.on('error', (error) => {
     problem ||= reasonOf(error) || ('code' in error ? String(error.code) : error.name);
   });
@@ -61,8 +63,8 @@ export const dialWebSocket: Dial = (target, events) => {
 };
 
 /**
- * Tells whether something between here and the queue might read the bytes. Clients mask their frames, so that a proxy
- * that knows nothing of WebSockets does not take bytes that a caller has chosen for HTTP (RFC 6455 §10.3).
+ * Tells whether a proxy between here and the queue might read the bytes. Clients mask their frames, so that a proxy
+ * that does not know WebSockets does not take bytes that a caller has chosen for HTTP (RFC 6455 §10.3).
  */
 function isSeenByProxies(url: string): boolean {
   const { protocol, hostname } = new URL(url);
@@ -70,14 +72,14 @@ function isSeenByProxies(url: string): boolean {
 }
 
 /**
- * Sets a key of zeros, with which the bytes go as they are and `ws` copies none. Peers cannot tell it from any other
- * key.
+ * Sets a key of zeros, which leaves the bytes as they are, so that `ws` copies none. Peers cannot tell it from any
+ * other key.
  */
 function noMask(key: Buffer): void {
   key.fill(0);
 }
 
-/** Returns why a queue takes no connection, from its error in OpenAI's shape; null: it did not say in time. */
+/** Returns why a queue accepts no connection, from its error in OpenAI's shape; null: it did not say in time. */
 async function explanationOf(response: IncomingMessage): Promise<string | null> {
   try {
     const read = withTimeout(systemClock, EXPLANATION_MS, () => text(response));

@@ -4,12 +4,12 @@ import type { Clock } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
 /**
- * Removes nulls, which some queues write for fields that they leave out. A payload of null stays: it is a mistake that
- * the job's failure reports.
+ * Removes nulls, which some queues write for fields that they leave out. A payload of null stays, as a mistake that the
+ * job's failure reports.
  */
 export const LenientFrame = z.preprocess(withoutNulls, QueueFrame);
 
-/** Checks frames: those of nearly every message by `isUsual`, any other frame by the schema. */
+/** Checks frames: nearly all messages by `isUsual`, any other frame by the schema. */
 const FRAMES: Pick<typeof LenientFrame, 'safeParse'> = {
   safeParse: (data, words) => (isUsual(data) ? { success: true, data } : LenientFrame.safeParse(data, words)),
 };
@@ -57,7 +57,7 @@ const USUAL_ACK = new Map<string, Check>([
 
 /**
  * Tells whether a value is a frame `job` or `ack` with the members that our queue gives these frames. The schema would
- * give the same value back, for ten times the price. False says nothing of the frame.
+ * return the same value, at ten times the cost. False does not mean that the frame is invalid.
  */
 export function isUsual(data: unknown): data is QueueFrame {
   if (!isObject(data)) return false;
@@ -75,7 +75,7 @@ function hasOnly(data: object, checks: ReadonlyMap<string, Check>): boolean {
   return true;
 }
 
-/** Reads the queue's frames. Unreadable frames are logged and left out; an unknown type is logged once. */
+/** Reads the queue's frames. Unreadable frames are logged and skipped; an unknown type is logged once. */
 export class FrameParser {
   readonly #log: Ports['log'];
   readonly #unknownTypes = new Set<string>();
@@ -85,8 +85,8 @@ export class FrameParser {
   }
 
   /**
-   * Yields the frames of a message. Jobs with a body come as bytes, and so do large jobs: the queue makes no strings of
-   * them.
+   * Yields the frames of a message. Jobs with a body arrive as bytes, and so do large jobs, since the queue makes no
+   * strings of them.
    */
   *parse(data: string | Uint8Array): Generator<QueueFrame> {
     const frames = typeof data === 'string' ? parseFrames(FRAMES, data, 'payload') : readJob(data);
@@ -125,7 +125,7 @@ function withoutNulls(frame: unknown): unknown {
   return fields.some(isLeftOut) ? Object.fromEntries(fields.filter((field) => !isLeftOut(field))) : frame;
 }
 
-/** Gathers the frames of one tick, for a queue that takes several in a message. */
+/** Gathers the frames of one tick, for a queue that accepts several in a message. */
 export class GatheredFrames {
   readonly #clock: Pick<Clock, 'setImmediate'>;
   readonly #send: (message: string) => void;
@@ -136,7 +136,7 @@ export class GatheredFrames {
     this.#send = send;
   }
 
-  /** @param frame as JSON */
+  /** Adds a frame. @param frame its JSON */
   add(frame: string): void {
     this.#frames.push(frame);
     if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
@@ -149,7 +149,7 @@ export class GatheredFrames {
     for (const message of messagesOf(frames)) this.#send(message);
   }
 
-  /** Forgets the gathered frames, as the connection is gone. */
+  /** Forgets the gathered frames, since the connection is gone. */
   forget(): void {
     this.#frames = [];
   }

@@ -10,13 +10,16 @@ import {
 export interface Peer extends QueueProfile {
   /** The whole address of the answer socket; undefined: the queue has none, or named one that cannot be dialled. */
   answersUrl: string | undefined;
-  /** The worker renews leases at least this often, s; infinite: as its own settings say. */
+  /**
+   * The longest time between two renewals of leases that the queue allows, s; infinite: the worker's own settings
+   * apply.
+   */
   renewAfterSeconds: number;
-  /** Time between text pings, s. */
+  /** The time between text pings, s. */
   pingSeconds: number;
 }
 
-/** The deployed base queue: sent means settled, and there are no releases and no answer socket. */
+/** The deployed base queue, for which sent means settled, and which has neither releases nor an answer socket. */
 export const BASE_PEER: Peer = {
   ...BASE_QUEUE,
   answersUrl: undefined,
@@ -24,7 +27,7 @@ export const BASE_PEER: Peer = {
   pingSeconds: bounds.PING_SECONDS,
 };
 
-/** Returns the peer that a `registered` frame agrees on. @param profile what else is known of a queue that answers */
+/** Returns the peer on which a `registered` frame agrees. @param profile what else is known of a queue that answers */
 export function peerFrom(
   registered: Registered,
   wsUrl: string,

@@ -6,9 +6,9 @@ import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts'
 
 /** A dial must open or fail within this time, ms. */
 const OPEN_WITHIN_MS = 10_000;
-/** A connection that lasted this long is proven by that alone, ms. */
+/** A connection that has lasted this long, ms, counts as good by that alone. */
 const STEADY_MS = 10_000;
-/** The socket does not wait longer than this for a peer to answer its close, ms. */
+/** The socket waits at most this long for a peer to answer its close, ms. */
 const CLOSED_WITHIN_MS = 1000;
 /** The interval of WebSocket-level pings in the base protocol, ms. */
 const BASE_PING_MS = 30_000;
@@ -21,7 +21,7 @@ export interface ReconnectingSocketEvents {
   text(text: string): void;
   binary(data: Uint8Array): void;
   frame?(frame: QueueFrame): void;
-  /** Called before the next dial is planned; `stop` cancels the dial. */
+  /** Called before the next dial is planned. Returning `stop` cancels the dial. */
   closed(close: SocketClose): 'redial' | 'stop';
 }
 
@@ -37,8 +37,8 @@ export interface ReconnectingSocketEvents {
 export type ReconnectingSocketState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
 
 /**
- * A socket that is meant to stay: it dials, notices when the peer is silent, and dials again. The control socket and
- * the answer socket are such sockets.
+ * A socket that stays connected: it dials, notices when the peer is silent, and dials again. The control socket and the
+ * answer socket are of this kind.
  */
 export class ReconnectingSocket {
   readonly #ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>;
@@ -47,11 +47,11 @@ export class ReconnectingSocket {
   #target: DialTarget | null = null;
   #state: ReconnectingSocketState = 'idle';
   #socket: Socket | null = null;
-  /** The number of the connection whose events count. */
+  /** The number of the connection whose events count; events of earlier ones are ignored. */
   #connection = 0;
   #liveness: Liveness | null = null;
   #timer: Timer;
-  /** Called when the socket that is being closed has closed. */
+  /** Called once the socket that is being closed has closed. */
   #farewell: (() => void) | null = null;
   #openedAtMs = 0;
   #failures = 0;
@@ -94,8 +94,8 @@ export class ReconnectingSocket {
   }
 
   /**
-   * Switches to text pings: an extended peer answers PING_TEXT without waking. Before that, WebSocket-level pings are
-   * used.
+   * Switches to text pings, which an extended peer answers with PING_TEXT without waking. Before that, WebSocket-level
+   * pings are used.
    */
   useTextPings(periodSeconds: number = bounds.PING_SECONDS): void {
     if (this.#state !== 'open') return;
@@ -104,7 +104,7 @@ export class ReconnectingSocket {
   }
 
   /**
-   * Closes the socket for good. Resolves when what was sent before has left, or cannot any more, in a second at most.
+   * Closes the socket for good. Resolves when the data sent before has left, or can no longer leave, within `withinMs`.
    */
   async close(code: number = CLOSE.done, reason = '', withinMs = CLOSED_WITHIN_MS): Promise<void> {
     if (this.#state === 'closed') return;
@@ -128,7 +128,7 @@ export class ReconnectingSocket {
     });
   }
 
-  /** Gives this connection up and dials again. */
+  /** Gives up this connection and dials again. */
   drop(why: string): void {
     if (this.#state !== 'open' && this.#state !== 'dialling') return;
     const socket = this.#socket;
@@ -140,7 +140,7 @@ export class ReconnectingSocket {
     this.#state = 'dialling';
     this.#timer = this.#ports.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
     const connection = ++this.#connection;
-    // A socket that was given up may still speak; its messages are ignored.
+    // A socket that was given up may still send messages, which are ignored.
     const ifCurrent =
       <T extends unknown[]>(run: (...args: T) => void) =>
       (...args: T) => {
@@ -220,10 +220,10 @@ export class ReconnectingSocket {
 }
 
 /**
- * Pings a peer and reports when it has been silent for too long. Anything that comes from the peer counts as a sign.
+ * Pings a peer and reports when it has been silent for too long. Anything that arrives from the peer counts as a sign.
  *
- * A process that stood still finds its timers over before it reads what came meanwhile. So the silence is counted in
- * two halves: where the first one ended during a standstill, the second is time to read the sockets.
+ * After a standstill, a process finds its timers over before it reads what has arrived. So the silence is counted in
+ * two halves: if the first half ended during a standstill, the second is time to read the sockets.
  */
 export class Liveness {
   readonly #clock: Clock;
@@ -234,7 +234,7 @@ export class Liveness {
   #pingTimer: Timer;
   #deadTimer: Timer;
 
-  /** @param silenceMs time from the first ping without an echo until the peer counts as dead */
+  /** @param silenceMs the time from the first ping without an echo until the peer counts as dead, ms */
   constructor(clock: Clock, periodMs: number, silenceMs: number, ping: () => void, dead: () => void) {
     this.#clock = clock;
     this.#periodMs = periodMs;
@@ -279,9 +279,9 @@ const JITTER = 0.3;
 const RESTART_SPREAD_MS = 1000;
 
 /**
- * Returns the wait before the next dial, ms: 1 s doubling to 60 s, up to 30 % more at random (the base protocol's
+ * Returns the wait before the next dial, ms: 1 s doubling to 60 s, plus up to 30 % at random (the base protocol's
  * figures).
- * @param failures connections that failed in a row before this one; 0 for the first
+ * @param failures the number of connections that failed in a row before this one; 0 for the first
  */
 export function backoffMs(failures: number, random: () => number): number {
   return doubling(FIRST_MS, LONGEST_MS, failures + 1) * (1 + JITTER * random());

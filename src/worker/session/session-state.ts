@@ -2,7 +2,7 @@ import type { Ack, Job, JobRef, QueueProfile, Registered, Renewed } from '../../
 import type { Peer } from './peer.ts';
 
 /**
- * The session with the queue.
+ * The state of the session with the queue.
  *
  * - `starting`   → `connecting` (start)
  * - `connecting` → `ready` (engine healthy, queue has answered), `paused` (connected, engine not healthy)
@@ -27,7 +27,7 @@ export const COMES_FROM: Record<SessionState, readonly SessionState[]> = {
   failed: LIVE,
 };
 
-/** The reasons why the session's loop looks again; each wake is logged with its reason. */
+/** The reasons why the session's loop runs again; each wake is logged with its reason. */
 export const WAKE = {
   started: 'started',
   socketOpened: 'the socket opened',
@@ -50,19 +50,19 @@ export interface SessionSettings {
   configId: string;
   workerId: string;
   capacity: number;
-  /** What is known of a queue that answers `register`; left out: the same as of our queue. */
+  /** What is known of a queue that answers `register`; left out: the same as of our own queue. */
   queueProfile?: QueueProfile | undefined;
 }
 
 export interface SessionEvents {
   stateChanged(state: SessionState): void;
-  /** Called when frames may be sent from now on; `registered` is null with a base queue. */
+  /** Called when frames may be sent; `registered` is null with a base queue. */
   connected(peer: Peer, registered: Registered | null): void;
   job(job: Job): void;
   revoked(jobId: string, reason: string): void;
   acknowledged(ack: Ack): void;
   renewed(renewed: Renewed): void;
-  /** Called when the queue denies this worker for good; the session has failed. */
+  /** Called when the queue denies this worker for good; the session has then failed. */
   denied(message: string): void;
   /** Returns the jobs that run, or are finished and not acknowledged. */
   heldJobs(): (JobRef & { account?: string })[];

@@ -23,13 +23,13 @@ import {
 } from './session-state.ts';
 import { denialOf, type SocketClose } from './socket.ts';
 
-/** A known extended queue may take this long to answer before it is taken for a base queue, ms. */
+/** A known extended queue may take this long to answer, ms, before it is treated as a base queue. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
 
-/** What the queue was last told about dispatch. */
+/** The last thing that the queue was told about dispatch. */
 type Told = 'dispatch' | 'pause' | 'drain';
 
-/** Owns the control socket: one loop compares the state with the wanted state, and acts on the difference. */
+/** Owns the control socket: one loop compares the present state with the wanted state, and acts on the difference. */
 export class Session {
   readonly #ports: Ports;
   readonly #settings: SessionSettings;
@@ -44,12 +44,13 @@ export class Session {
   #underPressure = false;
   #draining = false;
   /**
-   * The last agreement with the queue. It outlives its connection, to tell how a queue out of reach would take frames.
+   * The last agreement with the queue. It outlives its connection, to tell which frames a queue out of reach would
+   * accept.
    */
   #peer: Peer | null = null;
-  /** True once `register` went out on this connection. */
+  /** Whether `register` was sent on this connection. */
   #registerSent = false;
-  /** True once the agreement was made on this connection. */
+  /** Whether the agreement was made on this connection. */
   #connected = false;
   #everConnected = false;
   /** The number of slots that the last `register` offered. */
@@ -87,7 +88,7 @@ export class Session {
     return this.#peer;
   }
 
-  /** True while a connection to the queue is open, whatever has been sent on it. */
+  /** Whether a connection to the queue is open, whatever has been sent on it. */
   get hasQueue(): boolean {
     return this.#socket.isOpen;
   }
@@ -99,8 +100,8 @@ export class Session {
   }
 
   /**
-   * Notes that the engine is healthy. @param models every name that the engine answers to @param cards its cards of
-   * them
+   * Notes that the engine is healthy. @param models every name that the engine answers to @param cards the engine's
+   * cards of its models
    */
   engineHealthy(models: string[], cards: ModelCard[]): void {
     this.#engineHealthy = true;
@@ -119,12 +120,12 @@ export class Session {
     this.#wake(WAKE.pressureChanged);
   }
 
-  /** Looks again, as `hasEarlyResults` may be true from now on. */
+  /** Runs the loop again, since `hasEarlyResults` may be true now. */
   resultsFound(): void {
     this.#wake(WAKE.resultsFound);
   }
 
-  /** Takes no more jobs, for good. The connection stays for results. */
+  /** Takes no more jobs, for good. The connection stays open for results. */
   drain(): void {
     this.#draining = true;
     this.#wake(WAKE.drainAsked);
@@ -144,7 +145,7 @@ export class Session {
     return this.#connected && this.#socket.send(JSON.stringify(frame));
   }
 
-  /** Sends a settlement. @param text of a frame that is sent again if this connection ends before it is acknowledged */
+  /** Sends a settlement. @param text the frame, sent again if this connection ends before it is acknowledged */
   sendSettlement(text: string): boolean {
     if (!this.#connected || !this.#socket.isOpen) return false;
     if (!isExtended(this.#peer)) return this.#socket.send(text);
@@ -183,21 +184,24 @@ export class Session {
   }
 
   /**
-   * Tells whether `register` may be sent: the first one waits for the engine, unless results of an earlier process are
-   * there; a reconnect does not wait.
+   * Tells whether `register` may be sent: the first one waits for the engine, unless there are results of an earlier
+   * process; a reconnect does not wait.
    */
   #mayRegister(): boolean {
     if (this.#everConnected || this.#events.hasEarlyResults()) return true;
     return this.#engineHealthy && !this.#draining;
   }
 
-  /** Returns the slots to offer: none before the engine was healthy once, none that a drain would take back. */
+  /**
+   * Returns the number of slots to offer: none before the engine was first healthy, and none that a drain would take
+   * back.
+   */
   #capacity(): number {
     if (this.#draining || !(this.#engineHealthy || this.#everOffered)) return 0;
     return this.#settings.capacity;
   }
 
-  /** Offers more slots than before: an extended queue takes a second `register`, a base queue only a first. */
+  /** Offers more slots than before: an extended queue accepts a second `register`, a base queue only the first. */
   #offer(): void {
     if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
@@ -223,7 +227,7 @@ export class Session {
       ...(this.#ports.adapters && { adapters: this.#ports.adapters.state }),
     };
     this.#socket.send(JSON.stringify(frame));
-    // Results that an earlier process left come from an extended queue, so this queue is taken for extended until it
+    // Results that an earlier process left come from an extended queue, so this queue is treated as extended until it
     // turns out to be a base queue.
     const known = this.#peer?.answersRegister ?? false;
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
@@ -248,7 +252,7 @@ export class Session {
     this.#wake(reason);
   }
 
-  /** Tells the queue whether it may dispatch jobs, if it does not know yet. */
+  /** Tells the queue whether it may dispatch jobs, unless it knows already. */
   #tell(): void {
     const mayDispatch = this.#engineHealthy && !this.#underPressure;
     const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';
@@ -259,7 +263,7 @@ export class Session {
 
   #receive(data: string | Uint8Array): void {
     if (!this.#registerSent) return;
-    // A frame may end the connection.
+    // Handling a frame may end the connection.
     for (const frame of this.#parser.parse(data)) if (this.#registerSent) this.#handle(frame);
   }
 
@@ -272,7 +276,7 @@ export class Session {
         return this.#events.job(frame);
       case 'job_revoked':
         this.#events.revoked(frame.job_id, frame.reason);
-        // The queue gives no jobs to a worker that let a lease run out, until it hears from it.
+        // The queue gives no jobs to a worker that let a lease expire until that worker sends it something.
         if (frame.reason === 'lease_lost' && this.#told === 'dispatch') this.send({ type: 'resume' });
         return;
       case 'ack':
@@ -285,7 +289,7 @@ export class Session {
           'the queue did not understand a frame of this worker',
         );
       case 'job_result_ref':
-        // This is the base acknowledgement; with a base queue sent means settled already.
+        // This frame is the base acknowledgement; with a base queue sent means settled already.
         return;
     }
   }

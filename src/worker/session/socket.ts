@@ -2,7 +2,7 @@ import { CLOSE, isFatalClose, type QueueFrame } from '../../protocol/index.ts';
 
 /** How a connection ended. */
 export interface SocketClose {
-  /** WebSocket close code; 1006 when the connection just broke, or never came to be. */
+  /** The WebSocket close code; 1006 if the connection broke, or was never made. */
   code: number;
   reason: string;
   /** The HTTP status with which the peer answered in place of an upgrade. */
@@ -17,7 +17,7 @@ export interface SocketEvents {
   frame(frame: QueueFrame): void;
   /** Called with the answer to a WebSocket-level ping. */
   pong(): void;
-  /** Called exactly once, also when the dial failed. No other event follows. */
+  /** Called exactly once, even if the dial failed. No other event follows. */
   closed(close: SocketClose): void;
 }
 
@@ -27,7 +27,7 @@ export interface Socket {
   ping(): void;
   /** Sends what is buffered and a close frame. */
   close(code: number, reason: string): void;
-  /** Gives the connection up without a close frame. */
+  /** Gives up the connection without a close frame. */
   destroy(): void;
 }
 
@@ -45,7 +45,7 @@ export interface Denied {
   token: string | undefined;
 }
 
-/** Returns what to tell people when the queue denies this worker for good; null when dialling again makes sense. */
+/** Returns what to tell people when the queue denies this worker for good; null: dialling again makes sense. */
 export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied): string | null {
   if (close.code === CLOSE.superseded) {
     return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;

@@ -6,7 +6,7 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
 const POST_WITHIN_MS = 2000;
-/** A value that changes all the time is reported once in this time, ms. */
+/** A value that changes all the time is reported at most once in this time, ms. */
 const SOON_MS = 2000;
 
 export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
@@ -14,7 +14,7 @@ export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 /** The content of a heartbeat; metrics are added when it leaves. */
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'advice'>;
 
-/** Returns the texts of a heartbeat. @param advice the text that the message ends with */
+/** Returns the texts of a heartbeat. @param advice the advice with which the message ends */
 export function wordsOf(message: string, advice: string | undefined): Omit<Beat, 'status'> {
   return advice ? { error_message: message, advice } : { error_message: message };
 }
@@ -27,16 +27,16 @@ export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefi
 
 export interface HeartbeatsPorts extends Pick<Ports, 'clock' | 'log'> {
   intervalSeconds: number;
-  /** Adds sender and metrics. Must not reject. */
+  /** Adds the sender and metrics. Must not reject. */
   complete(beat: Beat): Promise<Heartbeat>;
   /** Posts a heartbeat; null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
-  /** Returns the heartbeat to send at each interval; null sends none, which also tells something. */
+  /** Returns the heartbeat to send at each interval; null sends none, and this silence is a sign too. */
   current(): Beat | null;
 }
 
 /**
- * Sends heartbeats, best effort: one post at a time. During a post the newest heartbeat waits, and older ones are
+ * Sends heartbeats, best effort, one post at a time. During a post the newest heartbeat waits, and older ones are
  * dropped.
  */
 export class Heartbeats {
@@ -67,7 +67,7 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#ports.post);
   }
 
-  /** Sends the state a little later: all calls until then make one heartbeat. */
+  /** Sends the state a little later, so that all calls until then make one heartbeat. */
   saySoon(): void {
     if (this.#isStopped || !this.#ports.post) return;
     this.#soon ??= this.#ports.clock.setTimeout(() => {

@@ -5,7 +5,7 @@ import { EXIT, UserError } from '../../process/exit-codes.ts';
 import type { EndedAttempt, Ports } from '../ports.ts';
 import type { Report, WorkerStatus } from './worker-status.ts';
 
-/** The buckets of vLLM's own histogram, so that panels of both overlay, s. */
+/** The bounds of vLLM's own histogram, so that panels of both overlay, s. */
 const FIRST_TOKEN_BUCKETS = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640,
   2560,
@@ -21,7 +21,7 @@ const STEPS = {
   first_job_ms: 'first_job',
 } as const;
 
-/** The page of this worker's metrics in Prometheus' text form (0.0.4), with the engine's page after them. */
+/** Makes the page of this worker's metrics in Prometheus' text form (0.0.4), with the engine's page after them. */
 class MetricsPage {
   readonly #registry = new Registry();
   readonly #attempts = this.#counter('attempts_total', 'Attempts at jobs that left their slot.', ['result']);
@@ -66,7 +66,7 @@ class MetricsPage {
   readonly #gpuPower = this.#gauge('gpu_power_watts', 'Power that a GPU draws.', ['gpu', 'name']);
 
   constructor() {
-    // The counters are zero from the start: otherwise the first count would show as no increase.
+    // The counters are zero from the start; otherwise the first count would not show as an increase.
     for (const result of RESULTS) this.#attempts.inc({ result }, 0);
     for (const kind of ['input', 'output']) this.#tokens.inc({ kind }, 0);
   }
@@ -161,7 +161,7 @@ export interface Family {
   text: string;
 }
 
-/** Joins two pages, which may be joined only where no family is in both: ours gives way. */
+/** Joins two pages. No family may be in both; one that is, is left out of ours. */
 export function joinPages(ours: readonly Family[], theirs: string): string {
   const names = familiesIn(theirs);
   const kept = ours.filter(({ name }) => !names.has(name)).map(({ text }) => `${text.trimEnd()}\n`);
@@ -177,21 +177,21 @@ function familiesIn(page: string): Set<string> {
   return names;
 }
 
-/** Returns the body of the worker's own `GET /healthz`, with Dynamo's names where it has them. */
+/** Returns the body of the worker's own `GET /healthz`, with Dynamo's names for values that Dynamo has too. */
 function healthOf(report: Report) {
   const { gpus = [] } = report;
   const reason = reasonOf(report);
   return {
-    /** `healthy` while the worker takes jobs. */
+    /** The word is `healthy` while the worker takes jobs. */
     status: reason === null ? 'healthy' : 'unhealthy',
-    /** Why the worker is unhealthy, for people. */
+    /** The reason why the worker is unhealthy, for people. */
     ...(reason === null ? {} : { reason }),
     worker_id: report.worker_id,
     config_id: report.config_id,
     model_name: report.model ?? null,
     engine: report.engine ?? null,
     engine_version: report.engine_version ?? null,
-    /** The jobs that run, and how many may run. */
+    /** The number of running jobs, and of those that may run. */
     running: report.running,
     capacity: report.capacity,
     /** The memory of all the worker's GPUs, bytes; null: not known. */
@@ -220,14 +220,14 @@ function sumOf(values: (number | undefined)[]): number | null {
 }
 
 export interface LocalPort {
-  /** Stops to listen, and ends requests in progress. */
+  /** Stops listening, and ends requests in progress. */
   close(): void;
 }
 
 /**
- * Serves `/metrics` and `/healthz` of one worker. This module loads the metrics library, so it is imported only where
- * the port is wanted.
- * @throws UserError when the port is in use or cannot be listened on
+ * Serves `/metrics` and `/healthz` of one worker. This module loads the metrics library, so it is imported only if the
+ * port is wanted.
+ * @throws UserError when the port is in use or cannot be opened
  */
 export async function openLocalPort(
   { host, port }: { host: string; port: number },
@@ -239,7 +239,7 @@ export async function openLocalPort(
 
   async function metrics(response: ServerResponse): Promise<void> {
     const report = await status.report();
-    // The page of an engine that starts would have to be waited for.
+    // A starting engine would answer only after a while.
     const enginePage = report.status === 'starting' ? null : await engine.metricsPage();
     send(response, 200, 'text/plain; version=0.0.4; charset=utf-8', await page.text(report, enginePage));
   }

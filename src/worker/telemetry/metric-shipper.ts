@@ -7,12 +7,12 @@ import type { Ports } from '../ports.ts';
 
 /** The base protocol's interval of snapshots, ms. */
 const SNAPSHOT_EVERY_MS = 30_000;
-/** The number of snapshots kept, half an hour: a shorter outage of the receiver leaves no gap. */
+/** The number of snapshots that are stored: half an hour, so that a shorter outage of the receiver leaves no gap. */
 const MOST_KEPT = 60;
 
 /** The metrics of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
 export interface MetricSnapshot {
-  /** Epoch time in whole seconds. */
+  /** The time of the snapshot, epoch s, whole. */
   timestamp: number;
   worker_uptime_s: number;
   gpu_memory_used_mb?: number;
@@ -21,7 +21,7 @@ export interface MetricSnapshot {
   gpu_temperature_c?: number;
   vllm_running_requests?: number;
   vllm_waiting_requests?: number;
-  /** The id of any one of the running jobs. */
+  /** The id of one of the running jobs. */
   current_job_id?: string;
 }
 
@@ -54,7 +54,7 @@ export class MetricShipper {
     });
   }
 
-  /** Takes the first snapshot at once, then one at each interval, later if one takes longer. */
+  /** Takes the first snapshot at once, then one at each interval, or later if one takes longer. */
   start(): void {
     void this.#run();
   }

@@ -8,8 +8,8 @@ import type { Ports } from '../ports.ts';
 const MIB = 1024 ** 2;
 
 /**
- * nvidia-smi's columns in the order requested, with the reading that each becomes. The name is last, as it may hold a
- * comma.
+ * nvidia-smi's columns in the requested order, each with the reading that it becomes. The name is last, since it may
+ * hold a comma.
  */
 const COLUMNS: [string, (value: number) => Partial<GpuReading>][] = [
   ['memory.used', (value) => ({ memory_used_bytes: Math.round(value * MIB) })],
@@ -22,13 +22,14 @@ const QUERY = `--query-gpu=${[...COLUMNS.map(([column]) => column), 'name'].join
 
 const NVIDIA_SMI_LIMIT_MS = 5000;
 /**
- * A reading is kept for this long, ms: nvidia-smi takes up to a second of processor time on a machine with many GPUs.
+ * A reading is used for this long, ms: nvidia-smi takes up to a second of processor time on a machine with many GPUs.
  */
 const KEPT_MS = 2000;
 
 /**
- * Returns a reader of every GPU that CUDA_VISIBLE_DEVICES leaves visible. Once there is no nvidia-smi, it asks no more.
- * Calls soon after each other share one reading. It never rejects, and leaves out what it cannot learn.
+ * Returns a reader of every GPU that CUDA_VISIBLE_DEVICES leaves visible. Once nvidia-smi is found to be missing, the
+ * reader does not try it again. Calls soon after one another share one reading. The reader never rejects, and leaves
+ * out what it cannot learn.
  */
 export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promise<GpuReading[]> {
   const which = whichGpus(env);
@@ -47,7 +48,7 @@ export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promis
   };
 }
 
-/** Reads a line for each GPU; values such as `[N/A]` are left out, and so are warnings between the lines. */
+/** Reads a line for each GPU; values such as `[N/A]` are left out, as are warnings between the lines. */
 export function readGpus(csv: string): GpuReading[] {
   return csv.split('\n').flatMap((line) => {
     const cells = line.split(',').map((cell) => cell.trim());
@@ -62,8 +63,8 @@ export function readGpus(csv: string): GpuReading[] {
 }
 
 /**
- * Returns arguments that name the visible GPUs: nvidia-smi itself sees every GPU of the machine. Returns null if there
- * is none here, or only slices, which nvidia-smi cannot be asked for.
+ * Returns arguments that name the visible GPUs, since nvidia-smi itself sees every GPU of the machine. Returns null if
+ * there is none, or only slices, for which nvidia-smi cannot be asked.
  */
 function whichGpus({ CUDA_VISIBLE_DEVICES: visible }: NodeJS.ProcessEnv): string[] | null {
   if (visible === undefined) return [];
@@ -75,7 +76,7 @@ function whichGpus({ CUDA_VISIBLE_DEVICES: visible }: NodeJS.ProcessEnv): string
 /** A report that is due waits this long for readings, ms. */
 const WITHIN_MS = 500;
 
-/** Readings that the worker has to ask others for. */
+/** The readings that the worker has to ask others for. */
 export interface Readings {
   /** The engine's gauges; null: the engine is not up, or does not report them. */
   gauges: EngineGauges | null;
@@ -84,7 +85,7 @@ export interface Readings {
 }
 
 export interface CollectorPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
-  /** Tells whether the engine is up: an engine that starts is asked for nothing. */
+  /** Tells whether the engine is up: an engine that is starting is asked for nothing. */
   isEngineUp(): boolean;
 }
 
@@ -105,7 +106,7 @@ export class Collector {
     return this.#newest;
   }
 
-  /** Forgets the readings of the engine, which is another one from now on. */
+  /** Forgets the readings of the engine, since another engine runs from now on. */
   forgetEngine(): void {
     this.#newest = { ...this.#newest, gauges: null, engineVersion: null };
   }

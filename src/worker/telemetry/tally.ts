@@ -7,7 +7,7 @@ export interface EngineStep {
   phase: EnginePhase;
   /** The progress from 0 to 1, if the engine reports it. */
   progress?: number | undefined;
-  /** The time at which the step was seen, epoch ms. */
+  /** When the step was seen, epoch ms. */
   atMs: number;
 }
 
@@ -17,8 +17,8 @@ type StepChange = 'phase' | 'progress' | 'nothing';
 const LOADING = ENGINE_PHASES.indexOf('loading');
 
 /**
- * The progress of the engine's start, and the times at which its first start reached each step: later starts in the
- * same container are no cold starts.
+ * The progress of the engine's start, and the times at which its first start reached each step. Later starts in the
+ * same container are no cold starts, and are not timed.
  */
 export class EngineStart {
   #phase: EnginePhase | 'restarting' = 'starting';
@@ -27,7 +27,7 @@ export class EngineStart {
   #hasLoaded = false;
   readonly #times: StartTimes;
 
-  /** @param createdMs when the container began, epoch ms; undefined: not known */
+  /** @param createdMs when the container was created, epoch ms; undefined: not known */
   constructor(nowMs: number, createdMs: number | undefined) {
     this.#sinceMs = nowMs;
     this.#times = createdMs === undefined ? {} : { created_ms: whole(createdMs) };
@@ -75,13 +75,13 @@ function whole(ms: number): number {
   return Math.round(ms);
 }
 
-/** The number of times to the first token that are kept: enough for a median. */
+/** The number of times to the first token that are stored: enough for a median. */
 const FIRST_TOKENS_KEPT = 1000;
 
-/** Counts what this process did with jobs since its start. */
+/** Counts what this process has done with jobs since its start. */
 export class WorkTally implements WorkObserver {
   missedRenewals = 0;
-  /** The tokens generated, as far as the engine reported them. */
+  /** The number of tokens generated, as far as the engine reported them. */
   generatedTokens = 0;
   /** Called with each ended attempt. */
   listener: ((attempt: EndedAttempt) => void) | null = null;
@@ -89,7 +89,7 @@ export class WorkTally implements WorkObserver {
   #firstTokens: number[] = [];
   readonly #firstRequest: () => void;
 
-  /** @param firstRequest called when the first job went to the engine */
+  /** @param firstRequest called when the first job has gone to the engine */
   constructor(firstRequest: () => void) {
     this.#firstRequest = firstRequest;
   }
@@ -119,7 +119,7 @@ export class WorkTally implements WorkObserver {
   }
 }
 
-/** A rate over less time than this says too little, ms. */
+/** A rate over less time than this, ms, says too little. */
 const SHORTEST_MS = 1000;
 
 /** Turns a counter, read at intervals, into a rate. */
@@ -127,7 +127,9 @@ export class RateMeter {
   #last: { total: number; atMs: number } | null = null;
   #perSecond: number | undefined;
 
-  /** @returns units a second since the reading before; undefined if there is none, or it was of another engine */
+  /**
+   * Takes a reading. @returns units a second since the previous one; undefined: there was none, or from another engine
+   */
   read(total: number, nowMs: number): number | undefined {
     const last = this.#last;
     if (last && nowMs - last.atMs < SHORTEST_MS) return this.#perSecond;

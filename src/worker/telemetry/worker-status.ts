@@ -11,7 +11,7 @@ export interface StatusSettings {
   workerId: string;
   capacity: number;
   heartbeatIntervalSeconds: number;
-  /** The time at which the container was created, epoch ms, where that is known. */
+  /** When the container was created, epoch ms; left out: not known. */
   createdAtMs?: number | undefined;
 }
 
@@ -19,13 +19,13 @@ export interface WorkerStatusPorts
   extends Pick<Ports, 'clock' | 'engine' | 'prefills' | 'gpus' | 'log' | 'spool'> {
   /** Posts heartbeats; null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
-  /** Returns the worker's status; null: no heartbeat is sent, which also tells something. */
+  /** Returns the worker's status; null: no heartbeat is sent, and this silence is a sign too. */
   status(): 'starting' | 'running' | 'draining' | null;
-  /** Returns the names that the engine answers to; none while it is not up. */
+  /** Returns the names that the engine answers to; empty while the engine is not up. */
   models(): readonly string[];
   /** Returns the number of jobs in slots. */
   running(): number;
-  /** Returns why finished results are kept in memory only; null: they are not. */
+  /** Returns why finished results are in memory only; null: they are not. */
   outage(): string | null;
 }
 
@@ -34,10 +34,10 @@ const ERROR_CHARACTERS = 16_384;
 const ADVICE_CHARACTERS = 1024;
 const MOST_GPUS = 64;
 
-/** Statuses after which nothing is asked any more: the engine may be gone, and time is short. */
+/** The statuses after which no readings are requested any more: the engine may be gone, and time is short. */
 const LAST_WORDS: readonly Heartbeat['status'][] = ['stopping', 'error', 'failed', 'fatal'];
 
-/** The answer of `/healthz` on this machine. */
+/** The report behind the answer to `/healthz` on this machine. */
 export type Report = Omit<Heartbeat, 'status'> & {
   /** The worker's status; null: its connection to the queue is down, or its engine is not healthy. */
   status: 'starting' | 'running' | 'draining' | null;
@@ -55,8 +55,8 @@ export class WorkerStatus {
   /** The reason why the engine is not healthy, with advice; empty once it is. */
   #awaited: Omit<Beat, 'status'> = {};
   /**
-   * True once the engine has counted generated tokens: its counter is more exact than ours, but not every engine has
-   * one.
+   * Whether the engine has counted generated tokens: its counter is more exact than the worker's, but not every engine
+   * has one.
    */
   #engineCounts = false;
 
@@ -75,7 +75,7 @@ export class WorkerStatus {
     });
   }
 
-  /** The observer to call with what is done with jobs. */
+  /** The observer to call with the worker's dealings with jobs. */
   get observer(): WorkObserver {
     return this.#tally;
   }
@@ -97,7 +97,7 @@ export class WorkerStatus {
     this.#heartbeats.start();
   }
 
-  /** Reports that the status has changed, or something about it. */
+  /** Reports that the status, or something about it, has changed. */
   changed(more: Omit<Beat, 'status'> = {}): void {
     const beat = this.#current();
     if (beat) this.#heartbeats.say({ ...beat, ...more });
@@ -126,12 +126,12 @@ export class WorkerStatus {
     this.changed(more);
   }
 
-  /** Reports that the worker is about to end, and why. */
+  /** Reports that the worker is about to end, and the reason. */
   say(lastWords: Beat): void {
     this.#heartbeats.say(lastWords);
   }
 
-  /** Ends the heartbeats. @param withinMs time that the last heartbeat may take */
+  /** Ends the heartbeats. @param withinMs the time that the last heartbeat may take, ms */
   async end(lastWords: Beat, withinMs: number): Promise<void> {
     this.#heartbeats.say(lastWords);
     await this.#heartbeats.stop(withinMs);

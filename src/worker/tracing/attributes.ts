@@ -11,7 +11,7 @@ import {
   type Usage,
 } from '../../protocol/index.ts';
 
-/** A span as it is exported: all of it is known when it is made. */
+/** A span in the form in which it is exported: all of it is known when it is made. */
 export interface Span {
   /** The service that the span belongs to: the worker exports the gateway's spans too. */
   service: 'gateway' | 'worker';
@@ -19,17 +19,17 @@ export interface Span {
   kind: 'server' | 'producer' | 'consumer' | 'client';
   traceId: string;
   spanId: string;
-  /** The flags of the span's trace. */
+  /** The flags of the span's trace, as in its traceparent. */
   flags: number;
   tracestate: string | undefined;
   /** The parent span; null: this span begins a trace. */
   parent: { spanId: string; isRemote: boolean } | null;
-  /** Epoch ms. */
+  /** When the span started, epoch ms. */
   startMs: number;
   endMs: number;
   attributes: Attributes;
   links: SpanRef[];
-  /** `error.type`; null: no error. */
+  /** The attribute `error.type`; null: no error. */
   error: string | null;
 }
 
@@ -41,11 +41,11 @@ export interface SpanRef {
 }
 
 /**
- * The attributes that OpenTelemetry's conventions for generative AI ask for in a request to an engine
+ * The attributes that OpenTelemetry's conventions for generative AI require of a request to an engine
  * (open-telemetry/semantic-conventions-genai, all in development). They never hold the messages, which are personal.
  */
 
-/** A longer body is not parsed for its parameters. */
+/** A body longer than this is not parsed for its parameters. */
 const MOST_PARSED_BYTES = 256 * 1024;
 
 export interface GenAiRequest {
@@ -96,7 +96,7 @@ export function pathOf(path: string): string {
   return path.split('?', 1)[0]!;
 }
 
-/** Returns the operation of a route; a route without one in the table of routes is its own: `rerank`. */
+/** Returns the operation of a route; a route without one in the table of routes is its own operation: `rerank`. */
 function operationOf(path: string): string {
   return routeLike(path)?.operation ?? plainPath(path).split('/').at(-1) ?? 'request';
 }
@@ -107,7 +107,8 @@ function parsedFields(body: EngineCall['body']): Record<string, unknown> {
 }
 
 /**
- * A job that waited longer gets a trace of its own, ms: samplers at the end of the road keep a trace for minutes only.
+ * A job that waited longer than this, ms, gets a trace of its own: samplers behind the collector hold a trace for
+ * minutes only.
  */
 const LONG_WAIT_MS = 600_000;
 
@@ -126,7 +127,7 @@ export interface JobPlace {
   sendId: string;
   /** The span of this attempt, in the submission's trace or in one of its own that is linked to the submission. */
   attempt: { traceId: string; spanId: string; isApart: boolean };
-  /** The span of the attempt before; null: there was none. */
+  /** The span of the previous attempt; null: there was none. */
   previous: { traceId: string; spanId: string } | null;
   chatId: string;
 }
@@ -167,7 +168,7 @@ function contextOf({ trace, payload }: Job): { traceparent?: string; tracestate?
   };
 }
 
-/** Returns 64 hexadecimal digits. */
+/** Returns a digest of 64 hexadecimal digits. */
 function digest(...parts: string[]): string {
   return createHash('sha256').update(parts.join('\0')).digest('hex');
 }

@@ -26,7 +26,10 @@ import type { Span } from './attributes.ts';
 import type { SpanSink } from './job-spans.ts';
 import type { TracingSettings } from './settings.ts';
 
-/** OpenTelemetry's SDK is loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
+/**
+ * This module loads OpenTelemetry's SDK, which takes a quarter of a second and 9 MB: imported only if spans are
+ * exported.
+ */
 
 const KINDS = {
   server: SpanKind.SERVER,
@@ -36,7 +39,7 @@ const KINDS = {
 } as const;
 
 export interface Exporter extends SpanSink {
-  /** Posts the remaining spans; it takes no longer than the end of a process may. */
+  /** Posts the remaining spans, in no more time than the end of a process may take. */
   stop(withinMs: number): Promise<void>;
 }
 
@@ -74,13 +77,13 @@ export function startExporter(settings: TracingSettings, workerId: string, log: 
   };
 }
 
-/** Reports failures, about which the exporter itself says nothing. */
+/** Reports failures to the log, since the exporter itself is silent about them. */
 function reporting(exporter: OTLPTraceExporter, outage: Outage): SpanExporter {
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         outage.report(result.code === 0 ? null : (result.error?.message ?? 'no answer'));
-        // The failure was logged once above: the processor would throw it where nothing catches it.
+        // The failure was logged above: passed on, the processor would throw it where nothing catches it.
         done({ code: 0 });
       }),
     shutdown: () => exporter.shutdown(),
@@ -143,7 +146,7 @@ function readable(span: Span, resource: ReadableSpan['resource']): ReadableSpan 
   };
 }
 
-/** Returns seconds and nanoseconds. */
+/** Returns a time as seconds and nanoseconds. */
 function timeOf(ms: number): [number, number] {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];

@@ -21,7 +21,7 @@ export interface SpanOrigin {
 
 type AttemptFacts = Parameters<AttemptTrace['end']>[1];
 
-/** Reasons of revocations after which no worker tries the job again. */
+/** The reasons of revocations after which no worker tries the job again. */
 const FINAL_REASONS = new Set(['cancelled', 'caller_gone', 'deadline']);
 
 interface Chat {
@@ -33,7 +33,7 @@ interface Chat {
 }
 
 /**
- * The spans of one attempt, and those of the gateway and the queue that led to it:
+ * The spans of one attempt, and the spans of the gateway and the queue that led to it:
  *
  *     caller's span
  *     └ POST /v1/chat/completions       server    of a caller that waits
@@ -72,7 +72,7 @@ class JobSpans implements AttemptTrace {
     const spanId = this.#chats.length === 0 ? chatId : randomBytes(8).toString('hex');
     const { method, path, body } = call;
     this.#chats.push({ call: { method, path, body }, spanId, startMs: nowMs, endMs: null, status: null });
-    // The engine decides as the caller's trace did, from the caller's own headers.
+    // The engine decides as the caller's trace did, by the caller's own headers.
     if (!this.#isSampled && caller)
       return { traceparent: writeTraceparent(caller), ...(tracestate && { tracestate }) };
     return {
@@ -139,7 +139,7 @@ class JobSpans implements AttemptTrace {
     const { trace, mode } = this.#job;
     const startMs = this.#arrivedMs - (trace?.queued_ms ?? 0);
     const remote = caller && { spanId: caller.spanId, isRemote: true };
-    // Only the worker of the first attempt knows when that began.
+    // Only the worker of the first attempt knows when sending began.
     const sentMs = trace?.previous_fence === undefined ? this.#arrivedMs : startMs;
     const send = this.#span({
       service: 'gateway',
@@ -252,7 +252,7 @@ function errorOf(end: AttemptEnd): string | null {
   return end.result === 'failed' ? end.code : end.reason;
 }
 
-/** The receiver of spans, which also decides which are wanted. */
+/** The receiver of spans, which also decides which spans are wanted. */
 export interface SpanSink {
   /** Tells whether a trace is wanted. @param parent null: the span begins a trace */
   isSampled(traceId: string, parent: TraceParent | null): boolean;
@@ -271,7 +271,7 @@ export class Tracer implements JobTracer {
     this.#sink = sink;
   }
 
-  /** Begins the spans of a job that has come. */
+  /** Begins the spans of a job that has arrived. */
   begin(job: Job, arrivedMs: number): JobSpans {
     const place = placeOf(this.#queueId, job);
     return new JobSpans(job, place, {

@@ -15,9 +15,9 @@ type SamplerName = (typeof SAMPLERS)[number];
 export interface TracingSettings {
   serviceName: string;
   sampler: SamplerName;
-  /** For the samplers by ratio, the share of the traces that begin here. */
+  /** The share of the traces that begin here which is exported, for the samplers by ratio. */
   ratio: number;
-  /** Time between two posts, ms. */
+  /** The time between two posts, ms. */
   delayMs: number;
   resource: Record<string, string>;
   /** Warnings that the log shows once. */
@@ -53,7 +53,7 @@ export function tracingSettings(env: NodeJS.ProcessEnv): TracingSettings | null 
   };
 }
 
-/** Parses `key=value,key=value`, values percent-encoded. */
+/** Parses `key=value,key=value`, with percent-encoded values. */
 function pairsIn(text: string): Record<string, string> {
   const pairs = text.split(',').flatMap((pair) => {
     const [name, value] = pair.split('=', 2).map((part) => part.trim());

@@ -4,7 +4,7 @@ import { tracingSettings } from './settings.ts';
 
 export interface Tracing {
   tracer: Tracer;
-  /** Posts the remaining spans, in that time at most. */
+  /** Posts the remaining spans within `withinMs`. */
   stop(withinMs: number): Promise<void>;
 }
 

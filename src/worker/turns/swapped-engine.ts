@@ -12,14 +12,14 @@ import type { Clock, Timer } from '../clock.ts';
 import type { TurnRequest, TurnWord } from './turns.ts';
 
 /**
- * The turn of an engine that shares its GPU with others, of which one is awake at a time:
+ * The turn of an engine that shares its GPU with others; one of them is awake at a time.
  *
- * - `awake`    → `yielding` (another one waits, and this one is idle or was awake for `awakeMs`)
- * - `yielding` → `asleep` (what ran has ended, and the engine has put its weights aside)
+ * - `awake`    → `yielding` (another engine waits, and this one is idle or was awake for `awakeMs`)
+ * - `yielding` → `asleep` (its running requests have ended, and it has put its weights aside)
  * - `asleep`   → `waking` (its turn has come)
  * - `waking`   → `awake` (the engine has its weights back)
  *
- * An engine starts as `awake`. Requests that come in another state wait, in their order, until it is `awake`.
+ * An engine starts as `awake`. Requests that arrive in another state wait, in order, until it is `awake`.
  */
 export type TurnState = 'awake' | 'yielding' | 'asleep' | 'waking';
 
@@ -27,24 +27,24 @@ export interface SwappedEnginePorts {
   clock: Clock;
   engine: EngineClient;
   log: Log;
-  /** The engine stays awake for this long, ms, while it has work and others wait. */
+  /** The engine stays awake for at least this long, ms, while it has work and others wait. */
   awakeMs: number;
-  /** Tells a word to the `swap` command, which gives the turns. */
+  /** Sends a word to the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
   /** Called when the engine falls asleep, is awake, or admits no more requests. */
   turned?(): void;
 }
 
-/** An engine that starts or dies does not answer; it is asked again after this time, ms. */
+/** An engine that starts or dies does not answer, and is asked again after this time, ms. */
 const AGAIN_AFTER_MS = 1000;
-/** The time limit for putting weights aside or back, ms: some seconds, for the largest models a minute. */
+/** The time limit for putting weights aside or back, ms: it takes some seconds, for the largest models a minute. */
 const SWITCH_WITHIN_MS = 120_000;
 
-/** The engine as the worker knows it, behind its turns. */
+/** The engine behind its turns, as the worker sees it. */
 export class SwappedEngine implements EngineClient {
   readonly #ports: SwappedEnginePorts;
   #state: TurnState = 'awake';
-  /** True once the engine has been healthy: before that nothing can be asked of it. */
+  /** Whether the engine has been healthy; before that, nothing can be requested from it. */
   #isUp = false;
   #awakeSince = 0;
   #isWanted = false;
@@ -107,7 +107,7 @@ export class SwappedEngine implements EngineClient {
     }
   }
 
-  /** Lets go of the GPU now, or looks again when the turn is over. */
+  /** Yields the GPU now, or checks again when the turn is over. */
   #look(): void {
     const { clock, awakeMs } = this.#ports;
     clock.clearTimeout(this.#timer);
@@ -133,8 +133,8 @@ export class SwappedEngine implements EngineClient {
   }
 
   /**
-   * Resolves when the engine is awake, and counts the request as running from then on: another engine may want the turn
-   * in the same moment.
+   * Resolves when the engine is awake, and counts the request as running from then on, since another engine may want
+   * the turn in the same moment.
    */
   #turn(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
@@ -154,7 +154,7 @@ export class SwappedEngine implements EngineClient {
     return promise;
   }
 
-  /** Asks the engine until it is done: EngineWatch judges an engine that does not answer. */
+  /** Asks the engine until it has switched: EngineWatch judges an engine that does not answer. */
   async #switch(route: string, done: () => void): Promise<void> {
     const { clock, engine, log } = this.#ports;
     const startedMs = clock.now();
@@ -194,7 +194,7 @@ export class SwappedEngine implements EngineClient {
   }
 
   /**
-   * Returns gauges that move while the engine sleeps: the hang watch would take a sleeping engine for one that hangs.
+   * Returns gauges that move while the engine sleeps; otherwise the hang watch would take it for an engine that hangs.
    */
   async gauges(): Promise<EngineGauges | null> {
     if (this.#state === 'awake' || this.#state === 'yielding') return await this.#ports.engine.gauges();
@@ -215,7 +215,7 @@ export class SwappedEngine implements EngineClient {
   }
 }
 
-/** Returns a body that calls `over` at its end, however it ends. */
+/** Returns a body that calls `over` when it ends in any way. */
 function untilOver(body: AnswerBody, over: () => void): AnswerBody {
   const each = body.eachPiece?.bind(body);
   return {

@@ -1,10 +1,10 @@
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
-/** What a worker tells the `swap` command: it waits for a turn at the GPU, or its engine sleeps again. */
+/** A worker's word to the `swap` command: the worker waits for a turn at the GPU, or its engine is asleep again. */
 export type TurnRequest = 'want' | 'asleep';
 
-/** What the `swap` command tells a worker: its turn has come, or another worker waits for a turn. */
+/** The `swap` command's word to a worker: its turn has come, or another worker waits for a turn. */
 export type TurnWord = 'wake' | 'wanted';
 
 export interface TurnsPorts {
@@ -12,9 +12,9 @@ export interface TurnsPorts {
 }
 
 /**
- * Decides whose turn it is at a GPU that several engines share: one engine is awake at a time, and the others stand in
- * line in the order in which they asked. The engine that is awake is told that another one waits, and decides itself
- * when it lets go.
+ * Decides which engine has the turn at a GPU that several engines share: one engine is awake at a time, and the others
+ * wait in the order in which they asked. The engine that is awake is told that another one waits, and decides itself
+ * when to yield.
  */
 export class Turns {
   readonly #ports: TurnsPorts;
@@ -41,16 +41,14 @@ export class Turns {
     else this.#ports.tell(this.#holder, 'wanted');
   }
 
-  /** Gives the turn on after the engine that had it has let go. */
+  /** Passes the turn on after the engine that had it has yielded. */
   asleep(name: string): void {
     if (name !== this.#holder) return;
     this.#holder = null;
     this.#next();
   }
 
-  /**
-   * Removes an engine whose process has ended, or is not to be started any more, and gives its turn on if it has it.
-   */
+  /** Removes an engine whose process has ended, or is not to be started again, and passes its turn on if it has it. */
   gone(name: string): void {
     this.#line = this.#line.filter((one) => one !== name);
     this.asleep(name);
@@ -66,8 +64,8 @@ export class Turns {
 }
 
 /**
- * Connects to the `swap` command, which gives the turns: by a socket of this machine, with one word a line, after the
- * worker's name. `events.gone` is called when the connection has ended.
+ * Connects to the `swap` command, which gives the turns, by a socket of this machine: one word a line, after a line
+ * with the worker's name. `events.gone` is called when the connection has ended.
  */
 export function connectTurns(
   path: string,
