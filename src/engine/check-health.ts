@@ -4,7 +4,7 @@ import { readEngineConfiguration } from './command/configuration.ts';
 import { readSettledEnvironment } from './command/flag-names.ts';
 import { describeEngine } from './kinds/index.ts';
 
-/** The time limit of the probe, below the time-out of the image's HEALTHCHECK, ms. */
+/** The time limit of the probe, ms, below the time-out of the image's HEALTHCHECK. */
 const PROBE_MS = 5000;
 
 /**

@@ -115,7 +115,7 @@ function speech(body: Body): { type: string; bytes: Buffer } {
   return { type: `audio/${format}`, bytes: Buffer.concat([noise, Buffer.from(textOf(body, 'input'))]) };
 }
 
-/** Returns the text that is heard in a file. */
+/** Returns the text that a transcription hears in a file. */
 function transcript(form: FormData, bytes: number, model: Model): { type: string; body: string } {
   const asked = form.get('model');
   if (typeof asked === 'string' && !model.names.includes(asked)) {

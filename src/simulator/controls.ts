@@ -26,7 +26,7 @@ export class LoadedAdapters {
     return [...this.#base, ...this.#paths.keys()];
   }
 
-  /** @throws ApiError as vLLM answers it @returns the answer's text */
+  /** Loads an adapter. @throws ApiError as vLLM answers it @returns the answer's text */
   load({ lora_name: name, lora_path: path, load_inplace }: Record<string, unknown>): string {
     if (typeof name !== 'string' || typeof path !== 'string' || name === '' || path === '')
       throw invalid("Both 'lora_name' and 'lora_path' must be provided.");
@@ -44,7 +44,7 @@ export class LoadedAdapters {
     return `Success: LoRA adapter '${name}' added successfully.`;
   }
 
-  /** @throws ApiError as vLLM answers it @returns the answer's text */
+  /** Unloads an adapter. @throws ApiError as vLLM answers it @returns the answer's text */
   unload({ lora_name: name }: Record<string, unknown>): string {
     if (typeof name !== 'string' || name === '')
       throw invalid("'lora_name' needs to be provided to unload a LoRA adapter.");
@@ -128,7 +128,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** @throws Error naming the setting that is wrong */
+/** Changes settings of the pace. @throws Error naming the setting that is wrong */
 export function setPace(pace: Pace, values: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(values)) {
     if (!Object.hasOwn(pace, name)) {

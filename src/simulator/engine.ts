@@ -13,7 +13,7 @@ import { begunResponse, KeptResponses } from './responses.ts';
 import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './scheduler.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
-/** The engine behind the HTTP server: its models, its running requests, and whether it lives. */
+/** The engine behind the HTTP server: its models, its running requests, and whether it is alive. */
 export class SimulatedEngine {
   /** The names of the model in requests, its own first. */
   readonly names: string[];
@@ -147,7 +147,7 @@ export class SimulatedEngine {
     });
   }
 
-  /** Checks the room for further sequences. @throws ApiError if the engine does not take so many */
+  /** Checks that there is room for further sequences. @throws ApiError if there is not */
   private admit(sequences: number): void {
     const { faults, maxNumQueuedReqs } = this.options;
     if (this.dead) throw engineDead();

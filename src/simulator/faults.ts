@@ -5,7 +5,7 @@
 export interface Faults {
   /** The engine process dies after this many more tokens of all streams; the server exits 0, as vLLM's does. */
   die_after_tokens: number | null;
-  /** Streams go silent and new requests wait; `/health` stays 200. Setting it false goes on. */
+  /** Streams go silent and new requests wait, while `/health` stays 200. Setting this to false ends the hang. */
   hang: boolean;
   /** Every generation request is answered 503 "engine is currently busy". */
   refuse: boolean;
@@ -13,7 +13,7 @@ export interface Faults {
   error_500: number;
   /** `/health` answers 503. */
   unhealthy: boolean;
-  /** Each stream's socket is destroyed after it has been given this many tokens. */
+  /** Each stream's socket is destroyed after this many of its tokens. */
   cut_stream_after: number | null;
   /** The start fails while the model loads: true, or the message of the root cause. */
   start_failure: boolean | string;
@@ -68,7 +68,7 @@ function isFault(name: string): name is keyof Faults {
   return Object.hasOwn(noFaults(), name);
 }
 
-/** Returns what the fault expects if the value is something else, or null. */
+/** Returns what the fault expects, if the value is something else; else null. */
 function expectation(name: keyof Faults, value: unknown): string | null {
   const isCount = Number.isInteger(value) && (value as number) >= 0;
   switch (name) {

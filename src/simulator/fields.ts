@@ -59,7 +59,7 @@ export class FieldParser {
     this.issues.push({ type, path, message, input: this.body[path] });
   }
 
-  /** @throws ApiError that lists everything wrong so far */
+  /** Ends the parsing. @throws ApiError that lists everything wrong so far */
   check(): void {
     if (this.issues.length > 0) throw invalidBody(this.issues);
   }
@@ -81,7 +81,7 @@ export interface Prompt {
 /** The number of tokens that the chat template adds around each message. */
 const TEMPLATE_TOKENS = 4;
 
-/** Returns the ids that replace a chat's messages, which are ignored then, or null. */
+/** Returns the ids that replace a chat's messages, which are then ignored, or null. */
 export function givenIds({ kv_transfer_params: params }: Body): number[] | null {
   const ids = (params as Body | null | undefined)?.prompt_token_ids;
   return Array.isArray(ids) && ids.length > 0 ? ids.map(Number) : null;

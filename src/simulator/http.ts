@@ -56,7 +56,7 @@ export interface AnswerPlan {
   handOver: ((generated: readonly number[]) => object) | null;
 }
 
-/** Sends the head at once, even when nothing can be generated yet, then an event for every token. */
+/** Sends the head at once, even if nothing can be generated yet, then an event for every token. */
 export function streamedAnswer(plan: AnswerPlan): Receiver[] {
   const { response, shapes, head, prefixes, prompts, promptTokens } = plan;
   let pending = '';
@@ -67,7 +67,7 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
 
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   response.flushHeaders();
-  // All events of a turn go in one write; bytes that a slow reader has no room for wait here.
+  // All events of a turn go in one write; bytes for which a slow reader has no room wait here.
   const flush = () => {
     if (pending === '' || isCut || response.writableEnded || response.writableNeedDrain) return;
     response.write(pending);
@@ -121,14 +121,14 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
       cut() {
         if (isCut) return;
         isCut = true;
-        // The bytes so far must leave, and none after them.
+        // The bytes so far must leave, and no others after them.
         response.write(pending, () => response.destroy());
       },
     };
   });
 }
 
-/** Answers a request whose blocks could not be read; vLLM has begun a stream by then. */
+/** Answers a request whose blocks could not be read; by then vLLM has begun the stream. */
 export function failedAnswer({ response, shapes, head, prompts }: AnswerPlan, isStream: boolean): void {
   const failure = internalError('Internal server error');
   if (!isStream) return sendJson(response, failure.status, failure.body);

@@ -17,9 +17,9 @@ export class PrefixCache {
   }
 
   /**
-   * Computes a prompt.
+   * Computes a prompt, and stores its blocks.
    * @param root an adapter or a salt: prompts with different roots share nothing
-   * @returns how many tokens had been computed before; never the last one, from which the answer is made
+   * @returns how many tokens had been computed before; never the last one, from which the answer is generated
    */
   compute(ids: readonly number[], root: string): number {
     let cached = 0;
@@ -48,8 +48,8 @@ export class PrefixCache {
 }
 
 /**
- * This file simulates vLLM's NixlConnector: blocks of a prompt stay at the engine that prefilled it until the one that
- * decodes has read them. Requests use it by `kv_transfer_params`, as vLLM 0.32 reads them.
+ * The rest of this file simulates vLLM's NixlConnector: blocks of a prompt stay at the engine that prefilled it until
+ * the decoding engine has read them. Requests use it by `kv_transfer_params`, as vLLM 0.32 reads them.
  */
 
 type Params = Record<string, unknown>;
@@ -101,7 +101,7 @@ export class KvTransfer {
     return { [BLOCKS_ROUTE]: { POST } };
   }
 
-  /** Keeps the blocks computed for a request with `do_remote_decode`. Returns the answer's `kv_transfer_params`. */
+  /** Stores the blocks computed for a request with `do_remote_decode`. Returns the answer's `kv_transfer_params`. */
   keep(ids: readonly number[], address: AddressInfo): Params {
     const id = `cmpl-${randomUUID()}`;
     const now = performance.now();
@@ -126,8 +126,8 @@ export class KvTransfer {
   }
 
   /**
-   * Gives blocks away, once. vLLM reads whatever the blocks hold: once freed, they hold another prompt's.
-   * Returns null if another engine is meant, or the blocks are so old that nothing of them is known.
+   * Gives blocks away, once. vLLM reads whatever the blocks hold: once freed, they hold another prompt's. Returns null
+   * if the request means another engine, or the blocks are too old to be remembered.
    */
   #give({ engine_id, request_id }: Params): readonly number[] | null {
     if (engine_id !== this.#engineId) return null;
@@ -143,7 +143,7 @@ export class KvTransfer {
   async read(params: Params, promptTokens: number): Promise<Blocks> {
     if (params.do_remote_prefill !== true) return { case: 'none' };
     const { remote_engine_id, remote_request_id, remote_host, remote_port, remote_block_ids } = params;
-    // vLLM asserts these fields, or waits for them without an end.
+    // vLLM asserts these fields, or waits for them endlessly.
     if (!Array.isArray(remote_block_ids) || !remote_engine_id || !remote_request_id) return { case: 'fatal' };
     const ids = await ask(`http://${remote_host}:${remote_port}${BLOCKS_ROUTE}`, {
       engine_id: remote_engine_id,

@@ -21,7 +21,7 @@ const IGNORED_SWITCHES = words(`
 /** Flags that are given or not. */
 const IGNORED_STORE_TRUE = words('aggregate-engine-logging disable-log-stats headless');
 
-/** Flags with one value. */
+/** Flags with exactly one value. */
 const IGNORED_VALUES = words(`
   allowed-headers allowed-methods allowed-origins api-server-count attention-backend block-size chat-template
   chat-template-content-format compilation-config config config-format cpu-offload-gb
@@ -89,13 +89,13 @@ export function defaultOptions() {
     /** The names of the model in requests; the first is the one in answers. */
     servedModelName: [] as string[],
     host: '127.0.0.1',
-    /** 0 asks the system for a free one. */
+    /** The port; 0 asks the system for a free one. */
     port: 8000,
     /** The port of the metrics, in the dialect of an engine that has one. */
     metricsPort: 0,
     /** The most tokens of prompt and answer together. */
     maxModelLen: 32_768,
-    /** The most sequences generated side by side; more wait. */
+    /** The most sequences generated concurrently; further ones wait. */
     maxNumSeqs: 256,
     /** The most sequences running and waiting together; more are refused with 503. Null: no limit. */
     maxNumQueuedReqs: null as number | null,
@@ -122,7 +122,7 @@ export function defaultOptions() {
   };
 }
 
-/** The end of a command line that is wrong (exit 2) or asks for help (exit 0), with the text to be shown. */
+/** The end of a wrong command line (exit 2) or of one that asks for help (exit 0), with the text to be shown. */
 export class CommandLineEnd extends Error {
   readonly exitCode: number;
   constructor(text: string, exitCode: number) {
@@ -166,7 +166,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     model,
     servedModelName: given.servedModelName ?? [model],
     maxNumQueuedReqs: given.maxNumQueuedReqs ?? given.maxConcurrency ?? null,
-    // Commander makes an empty text of null.
+    // Commander turns an empty text into null.
     kvTransferConfig: given.kvTransferConfig || null,
     enableSleepMode: given.enableSleepMode === true && process.env.VLLM_SERVER_DEV_MODE === '1',
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
@@ -233,7 +233,7 @@ function describeCommand(options: SimulatorOptions): Command {
   return command.addHelpText('after', '\nOther common flags of vllm serve are taken and ignored.');
 }
 
-/** Replaces the forms that vLLM also takes: `--max_model_len` for `--max-model-len`, and short forms of two letters. */
+/** Replaces forms that vLLM also accepts: `--max_model_len` for `--max-model-len`, and short forms of two letters. */
 function normalize(argument: string): string {
   const short = SHORT_FORMS[argument];
   if (short) return short;

@@ -21,13 +21,11 @@ export interface GenerationRequest {
   requestId: string | null;
   /** Whether the answer has the ids of prompt and tokens (`return_token_ids`). */
   returnTokenIds: boolean;
-  /**
-   * Stands for what else the tokens depend on beside earlier ids, so that no answer can be continued; null: nothing.
-   */
+  /** Stands for what the tokens depend on beside earlier ids, so that no answer can be continued; null: nothing. */
   salt: number | null;
 }
 
-/** Text completions make this many tokens when none are named, as OpenAI's do. */
+/** The number of tokens that text completions generate if the request names none, as OpenAI's do. */
 const DEFAULT_COMPLETION_TOKENS = 16;
 
 /**
@@ -164,7 +162,7 @@ function readShared(
   };
 }
 
-/** Returns the salt. As with real engines, a seed's generator begins anew, and the penalties count the output alone. */
+/** Returns the salt. As in real engines, a seed's generator begins anew, and the penalties count the output alone. */
 function saltOf(seed: number | null, { frequency_penalty, presence_penalty }: Sampling): number | null {
   if (seed === null && !frequency_penalty && !presence_penalty) return null;
   return seedFrom(JSON.stringify([seed, frequency_penalty, presence_penalty]));

@@ -1,5 +1,6 @@
 /**
- * This file has `/v1/responses` as vLLM 0.32.0 answers it with VLLM_ENABLE_RESPONSES_API_STORE: it keeps all responses.
+ * This file has `/v1/responses` as vLLM 0.32.0 answers it with VLLM_ENABLE_RESPONSES_API_STORE: it stores all
+ * responses.
  */
 import { randomBytes } from 'node:crypto';
 import { ApiError } from './errors.ts';
@@ -37,16 +38,16 @@ interface Kept {
   abort: (() => void) | null;
 }
 
-/** The responses that this engine keeps. */
+/** Stores this engine's responses. */
 export class KeptResponses {
   readonly #kept = new Map<string, Kept>();
 
-  /** @throws ApiError 404 */
+  /** Returns a stored response. @throws ApiError 404 */
   get(id: string): Body {
     return this.#find(id).body;
   }
 
-  /** @throws ApiError 404, 400 */
+  /** Cancels a response. @throws ApiError 404, 400 */
   cancel(id: string): Body {
     const kept = this.#find(id);
     if (kept.abort === null)
@@ -90,11 +91,11 @@ export function begunResponse(head: AnswerHead, status: 'queued' | 'in_progress'
   return responseBody(head, status, null, null, null);
 }
 
-/** @param kept takes the finished responses */
+/** Returns the shapes of responses. @param kept takes the finished responses */
 export function responseShapes(kept: KeptResponses): Shapes {
   return {
     idPrefix: 'resp_',
-    // The engine makes the id of a response itself, whatever the id of the request.
+    // The engine gives a response an id of its own, whatever the id of the request.
     newId: () => randomBytes(16).toString('hex'),
     done: '',
     error: (error) => namedEvent('error', { type: 'error', ...(error.body as object) }),

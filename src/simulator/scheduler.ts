@@ -12,7 +12,7 @@ export interface Pace {
 export interface Clock {
   /** Returns the time of a monotonic clock, ms. */
   now(): number;
-  /** Calls back after the delay (0: as soon as other work has had its turn). Returns how to call it off. */
+  /** Calls back after the delay (0: as soon as other work has had its turn). Returns how to cancel that. */
   schedule(delayMs: number, callback: () => void): () => void;
 }
 
@@ -24,13 +24,13 @@ export interface Finish {
 
 /** The receiver of one choice's tokens. */
 export interface Receiver {
-  /** Takes the text of one more token, and its id; the last call carries the finish. */
+  /** Takes the text of one more token, and its id; the last call has the finish. */
   token(text: string, finish: Finish | null, id: number): void;
   /** Is called after all tokens of a turn. */
   flush(): void;
   /** Is called when the engine has died, after which nothing comes. */
   engineDied(): void;
-  /** Breaks the connection, by the fault `cut_stream_after`, after the tokens so far. */
+  /** Breaks the connection after the tokens so far, by the fault `cut_stream_after`. */
   cut(): void;
 }
 
@@ -62,7 +62,7 @@ interface Sequence extends SequenceRequest {
   held: string;
 }
 
-/** The most tokens that one stream makes in a turn, so that the others get theirs. */
+/** The most tokens that one stream makes in a turn, so that the others get their turn. */
 const TOKENS_PER_TURN = 64;
 
 /** The size of the KV cache, tokens, in blocks of vLLM's size on a CPU. */

@@ -34,7 +34,7 @@ export class SimulatedServer {
   private readonly routes: Record<string, Record<string, Handler>>;
   private readonly onDeath: () => void;
 
-  /** @param onDeath is called once the engine has died by a fault and every stream has got the error */
+  /** @param onDeath is called once the engine has died by a fault and every stream has received the error */
   constructor(options: SimulatorOptions, log: LogSink, onDeath: () => void) {
     this.options = options;
     this.dialect = dialectOf(options.dialect);
@@ -132,7 +132,7 @@ export class SimulatedServer {
     };
   }
 
-  /** Returns the routes of `/v1/responses/{id}` and its cancellation, or null for any other path. */
+  /** Returns the routes of `/v1/responses/{id}` and of its cancellation, or null for any other path. */
   private responseRoutes(path: string): Record<string, Handler> | null {
     const [, id, cancel] = /^\/v1\/responses\/([^/]+)(\/cancel)?$/.exec(path) ?? [];
     if (id === undefined) return null;
@@ -147,7 +147,7 @@ export class SimulatedServer {
     response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
   }
 
-  /** Makes a route that changes settings, and answers all of them as they are now. */
+  /** Makes a route that changes settings, and answers with all of them as they are now. */
   private control(change: (values: Record<string, unknown>) => void, settings: object): Handler {
     return async (request, response) => {
       const values = await readJson(request);

@@ -29,17 +29,17 @@ export interface Shapes {
   idPrefix: string;
   /** Makes the answer's own id; left out: the answer has the request's. */
   newId?: () => string;
-  /** Ends a stream. */
+  /** The event that ends a stream. */
   done: string;
-  /** Says in a stream what went wrong. */
+  /** Returns the event that reports an error in a stream. */
   error(error: ApiError): string;
-  /** The event before the first text of each choice; null: there is none. */
+  /** Returns the event before the first text of each choice; null: there is none. */
   opening(head: AnswerHead, index: number, usage: Usage | null, prompt?: TokenIds): string | null;
-  /** The event with one piece of text, ready to be filled in. */
+  /** Returns the event with one piece of text, ready to be filled in. */
   text(head: AnswerHead, index: number): TextEvent;
-  /** The event after the last text, if usage was requested. */
+  /** Returns the event after the last text, if usage was requested. */
   usage(head: AnswerHead, usage: Usage): string;
-  /** The body of an answer that is not streamed. */
+  /** Returns the body of an answer that is not streamed. */
   whole(head: AnswerHead, choices: WholeChoice[], usage: Usage): unknown;
 }
 

@@ -58,7 +58,7 @@ export function startupSteps(options: SimulatorOptions): (() => string[])[] {
   ];
 }
 
-/** The number of the step that loads the model, in which the fault `start_failure` strikes. */
+/** The index of the step that loads the model, in which the fault `start_failure` strikes. */
 export const LOADING_STEP = 3;
 
 export const startFailureLines = {

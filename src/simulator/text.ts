@@ -3,7 +3,7 @@
  * whose ids only show which prompt they belong to, and which prompts begin alike.
  */
 
-// One entry is one token. Some have letters outside ASCII, so that a test notices a road that cuts UTF-8 in two.
+// One entry is one token. Some have letters outside ASCII, so that a test notices code that cuts UTF-8 in two.
 const VOCABULARY = (
   'the a to of and in on for with by from at is was are be has had it they we you this that one two three ' +
   'morning evening river harbour garden window letter answer question machine engine queue worker story ' +
@@ -36,7 +36,7 @@ const GENERATED_FROM = 200_000;
 /** The distance between ids with the same word; there are fewer words. */
 const WORDS = 128;
 
-/** Returns the ids of a prompt. Each follows from the text up to its place, the last one from all of the text. */
+/** Returns the ids of a prompt. Each follows from the text up to its place, and the last one from the whole text. */
 export function promptIds(text: string, count: number): number[] {
   let hash = FNV_START;
   let at = 0;
@@ -49,7 +49,7 @@ export function promptIds(text: string, count: number): number[] {
 
 /**
  * Makes tokens, each of which follows from all ids before it: an answer that is cut, and continued elsewhere from its
- * ids, reads as if it had never been cut. A generated id also says how many tokens naturally come after it.
+ * ids, reads as if it had never been cut. A generated id also says how many tokens are still to come.
  * @param salt stands for a seed or a penalty, whose effect depends on where the generation began; null: there is none
  */
 export function tokenSource(ids: readonly number[], salt: number | null = null): TokenSource {

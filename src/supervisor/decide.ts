@@ -11,10 +11,10 @@ const WORKER_AFTER_ENGINE_MS = 5000;
  * The worker may take this long if the engine was never healthy, ms: on a busy machine it may still be starting itself.
  */
 const WORKER_AFTER_FAILED_START_MS = 20_000;
-/** The pause before the first restart, doubled for each one after it, ms. */
+/** The pause before the first restart, ms; it doubles with each further restart. */
 const RESTART_AFTER_MS = 1000;
 const RESTART_AFTER_AT_MOST_MS = 60_000;
-/** An engine that was healthy this long, ms, starts with a clean record: earlier restarts no longer count. */
+/** An engine that was healthy this long, ms, starts afresh: earlier restarts no longer count. */
 export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
 
 const DIED_OF_SIGTERM = 128 + 15;
@@ -56,7 +56,7 @@ function onMachineChecked(
   { problem, at }: Extract<SupervisorEvent, { event: 'machine_checked' }>,
   maxRestarts: number,
 ): Decision {
-  // Shutdown began meanwhile, without an engine.
+  // Shutdown has begun by now, without an engine.
   if (now.state !== 'starting') return [now, []];
   if (problem === null) return [{ ...now, engine: 'alive' }, [{ action: 'start_engine' }]];
   const why = { message: problem, advice: '', kind: 'bad_host' } as const;
@@ -73,7 +73,7 @@ function onEngineHealthy(now: Situation, at: number): Decision {
   return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
 }
 
-/** Kills an engine whose start hangs; its exit is then handled like any other, with the cause that it named. */
+/** Kills an engine whose start hangs; its exit is then handled like any other, with the cause that the engine named. */
 function onStartHung(now: Situation, cause: string): Decision {
   if (now.engine !== 'alive' || now.state !== 'starting') return [now, []];
   const text = `the engine does not start and does not end: ${cause}; killing it`;
@@ -99,8 +99,8 @@ function onEngineHung(now: Situation, message: string): Decision {
 }
 
 /**
- * Handles the exit of the engine. The rest of its process group is killed in any case: vLLM's workers outlive their API
- * server.
+ * Handles the exit of the engine. The rest of its process group is killed in any case, since vLLM's workers outlive
+ * their API server.
  */
 function onEngineExited(
   now: Situation,
@@ -159,7 +159,7 @@ function restart(
 }
 
 function onWorkerExited(now: Situation, code: number): Decision {
-  // Until the worker has installed its handler, our SIGTERM kills it: that is an orderly end too.
+  // Until the worker has installed its handler, our SIGTERM kills it, which counts as an orderly end too.
   const endedAsAsked = code === DIED_OF_SIGTERM && now.signalled !== null;
   const decided: Situation = { ...now, exitCode: now.exitCode ?? (endedAsAsked ? EXIT.ok : code) };
   if (now.engine !== 'alive') return stop(decided, []);

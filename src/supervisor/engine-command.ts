@@ -1,5 +1,3 @@
-/** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
-
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
 import { defaultFlags, refuseSharedNames } from '../engine/command/default-flags.ts';
@@ -28,16 +26,16 @@ export interface PreparedCommand {
   warnings: string[];
 }
 
-/** A placeholder for the model, to find it among the words of a command. */
+/** A placeholder for the model, by which its place among the words of a command is found. */
 const MODEL_HERE = '\u0000model';
 
 /**
- * Builds the command from defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; later ones take
- * precedence.
- * @param say told when a step takes long
- * @param stopped ends a step that takes long; the command is then of no use
+ * Builds the engine's command from defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; later ones
+ * take precedence.
+ * @param say called when a step takes long
+ * @param stopped ends a step that takes long; the command is then unusable
  * @returns null for an engine that is already running
- * @throws UserError: no program, a switch that is neither on nor off, or an adapter that is named as something else
+ * @throws UserError: no program, a switch that is neither on nor off, or an adapter whose name something else has
  */
 export async function prepareCommand(
   configuration: EngineConfiguration,
@@ -74,7 +72,7 @@ export async function prepareCommand(
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 
-/** Returns the output of `--print-command`: a line for each argument, with its source behind `#`. */
+/** Returns the output of `--print-command`: a line for each argument, with its source after `#`. */
 export function describeCommand(command: PreparedCommand, settled: SettledEnvironment): string {
   const lines = command.arguments.map((argument) => ({
     text: `  ${masked(argument, settled.env).map(quoted).join(' ')}`,
@@ -151,7 +149,7 @@ function ownArguments(
   return [...head, { words: model, flag: model.length > 1 ? model[0]! : null, from: modelFrom }, ...rest];
 }
 
-/** Quotes a word for a shell; as JSON if it has line breaks, to stay on one line. */
+/** Quotes a word for a shell, or as JSON if it has line breaks, so that it stays on one line. */
 function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;
   return /[\n\r]/.test(word) ? JSON.stringify(word) : `'${word.replaceAll("'", `'\\''`)}'`;

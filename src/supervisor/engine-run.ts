@@ -5,12 +5,12 @@ import { type Clock, systemClock } from '../process/clock.ts';
 import type { Logger } from '../process/index.ts';
 import type { EngineHandlers } from './processes.ts';
 
-/** The number of lines kept: enough for a traceback of several processes, whose first lines name the cause. */
+/** The number of lines stored: enough for a traceback of several processes, whose first lines name the cause. */
 const KEPT_LINES = 200;
 /** A line without an end is cut at this many characters instead of growing without bound. */
 const MAX_LINE = 65_536;
 
-/** Splits one stream of output into lines. Only the last state of a progress bar redrawn with `\r` is kept. */
+/** Splits one stream of output into lines. Only the last state of a progress bar redrawn with `\r` is stored. */
 export class LineSplitter {
   #rest = '';
 
@@ -25,7 +25,7 @@ export class LineSplitter {
     return { lines, progress: progress || null };
   }
 
-  /** Returns the unfinished line at the end of the stream, if any. */
+  /** Returns the unfinished line at the end of the stream, if there is one. */
   end(): string[] {
     const last = lastDrawn(this.#rest);
     this.#rest = '';
@@ -47,7 +47,7 @@ export class EngineLog {
     return this.#lines;
   }
 
-  /** Keeps a complete line. */
+  /** Stores a complete line. */
   keep(line: string): void {
     this.#lines.push(line);
     if (this.#lines.length > KEPT_LINES) this.#lines.shift();
@@ -67,22 +67,22 @@ function lastDrawn(line: string): string {
   return (drawn.at(-1) ?? '').trimEnd();
 }
 
-/** An engine that has said why it cannot start, and then says nothing more for this long, hangs, ms. */
+/** An engine that has said why it cannot start, and then is silent for this long, ms, hangs. */
 const QUIET_MS = 5000;
-/** An engine that has said why it cannot start has this long to end by itself, however much it still says, ms. */
+/** An engine that has said why it cannot start has this long to end by itself, ms, however much it still writes. */
 const AT_MOST_MS = 30_000;
 
 export interface DecisiveLinePorts {
   engine: Pick<EngineDescription, 'decisiveFailure'>;
   clock: Clock;
-  /** Called when the engine neither ended nor went on, and should be killed. */
+  /** Called when the engine neither ended nor continued, and should be killed. */
   onHang(failure: EngineFailure): void;
 }
 
 /**
- * Watches a starting engine for a line which says that it will not start on this machine: a driver too old, no GPU,
- * memory that does not suffice. Most engines exit after it; one that hangs instead is killed early, not at the limit of
- * its start. An engine may write such a line about something that it can do without, so a further step of the start
+ * Watches a starting engine for a line which says that it cannot start on this machine: a driver too old, no GPU, not
+ * enough memory. Most engines exit after such a line; one that hangs instead is killed early, not at the limit of its
+ * start. An engine may write such a line about something that it can do without, so a further step of the start
  * withdraws the line.
  */
 export class DecisiveLine {
@@ -108,14 +108,14 @@ export class DecisiveLine {
     this.#quiet = clock.setTimeout(() => this.#hangs(), QUIET_MS);
   }
 
-  /** Withdraws the line, as the start went a step further. */
+  /** Withdraws the line, since the start has advanced. */
   goesOn(): void {
     this.#failure = null;
     this.#ports.clock.clearTimeout(this.#quiet);
     this.#ports.clock.clearTimeout(this.#limit);
   }
 
-  /** Stops to watch an engine that ended, became healthy, or is being ended. */
+  /** Stops watching an engine that ended, became healthy, or is being ended. */
   stop(): void {
     this.#isOver = true;
     this.goesOn();
@@ -128,7 +128,7 @@ export class DecisiveLine {
   }
 }
 
-/** Progress is reported once in this time, ms: a progress bar is redrawn many times a second. */
+/** Progress is reported at most once in this time, ms, since a progress bar is redrawn many times a second. */
 const PROGRESS_EVERY_MS = 1000;
 
 export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
@@ -174,7 +174,7 @@ export class EngineRun {
     return this.#output.lastLines;
   }
 
-  /** Why the engine hung before it was healthy; null: it did not. */
+  /** The reason why the engine hung before it was healthy; null: it did not hang. */
   get hang(): EngineFailure | null {
     return this.#hang;
   }
@@ -183,13 +183,13 @@ export class EngineRun {
     this.#process.signal(signal);
   }
 
-  /** Ends the start of an engine that is healthy, or gone: its lines show no phases any more. */
+  /** Notes that the engine is healthy or gone, so that its lines show no phases any more. */
   started(): void {
     this.#isStarting = false;
     this.#decisive.stop();
   }
 
-  /** Releases the process group; to be called once nothing of the group is left. */
+  /** Releases the process group; called once nothing of the group is left. */
   release(): void {
     this.#process.release();
   }

@@ -4,7 +4,7 @@ import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../engine/mac
 import { nvidiaSmi } from '../engine/machine/gpus.ts';
 import { type Logger, variable } from '../process/index.ts';
 
-/** Variables of the check, for the supervisor's own. */
+/** The variables of the check, which the supervisor adds to its own. */
 export const gpuVariables = {
   GPU_CHECK: z.enum(['strict', 'warn', 'off'], { error: 'expected strict, warn or off' }).default('strict'),
   CASOLA_EXPECTED_GPU_NAME: variable.text().optional(),

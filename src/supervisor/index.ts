@@ -1,5 +1,3 @@
-/** Runs the engine and the worker as two processes and decides how the container ends. */
-
 import {
   type EngineConfiguration,
   engineConfiguration,
@@ -25,13 +23,13 @@ import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './
 import { type Action, initialSituation, type Situation, type SupervisorEvent } from './situation.ts';
 import { readContainerVariables } from './variables.ts';
 
-/** The exit of the engine shows this many lines of its log. */
+/** The log of the engine's exit shows this many of the engine's last lines. */
 const SHOWN_LINES = 15;
-/** Within one phase, progress is logged this often, ms. */
+/** The interval at which progress within one phase is logged, ms. */
 const PHASE_LINE_EVERY_MS = 5000;
 
 /**
- * Runs engine and worker until both have ended.
+ * Runs engine and worker as two processes until both have ended, and decides how the container ends.
  * @returns the exit code; the caller should exit with it at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
@@ -46,7 +44,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
   const log = logging.createLogger('supervisor');
-  // An engine takes long enough to list its flags that a signal may come meanwhile.
+  // An engine takes so long to list its flags that a signal may arrive in that time.
   const stopped = new AbortController();
   const signals = endSignals();
   void signals.first.then(() => stopped.abort());
@@ -89,7 +87,7 @@ export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
   return EXIT.ok;
 }
 
-/** Adds what need not be set with the chosen queue. @throws UserError when the choice is not clear */
+/** Adds defaults that depend on the chosen queue. @throws UserError when the choice is not clear */
 function withDefaults(settled: SettledEnvironment): SettledEnvironment {
   return { ...settled, env: withQueueDefaults(settled.env) };
 }
@@ -111,7 +109,7 @@ interface Ports {
   logging: Logging;
   configuration: EngineConfiguration;
   engine: EngineDescription;
-  /** The arguments that the engine is started with. */
+  /** The arguments with which the engine is started. */
   given: readonly Argument[];
   start: StartEngine | null;
   /** Runs before the first start only, not before restarts. */
@@ -204,7 +202,7 @@ class Supervisor {
       lastLines: run.lastLines.slice(-SHOWN_LINES),
       at: performance.now(),
     });
-    // The group is released only after the rest of it was killed.
+    // The group is released only after the rest of it has been killed.
     run.release();
   }
 

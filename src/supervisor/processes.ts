@@ -7,7 +7,7 @@ import { parseValue } from '../protocol/index.ts';
 import { type SupervisorMessage, WorkerMessage } from '../worker/supervisor-channel.ts';
 
 export interface EngineHandlers {
-  /** Takes text as it arrives, from either stream. */
+  /** Takes text from either stream as it arrives. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void;
   /** Called when the engine's output has been read to the end. `code` is null after a signal. */
   onExit(code: number | null, startError?: Error): void;
@@ -64,14 +64,10 @@ export interface WorkerProcess {
   tell(message: SupervisorMessage): void;
 }
 
-/**
- * A setting of glibc: with arenas of their own the helper threads of Node keep some 15 MB that are never used again.
- */
+/** A setting of glibc: with arenas of their own, Node's helper threads hold some 15 MB that are never used again. */
 const ONE_ARENA = { MALLOC_ARENA_MAX: '1' };
 
-/**
- * Starts the worker with an IPC channel, also in its own process group: only the supervisor tells it when to end.
- */
+/** Starts the worker with an IPC channel, in its own process group too: only the supervisor tells it when to end. */
 export function startWorker(
   programArguments: readonly string[],
   env: NodeJS.ProcessEnv,
@@ -121,6 +117,6 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
 }
 
 function tell(child: ChildProcess, message: SupervisorMessage): void {
-  // The worker may have exited or closed its channel meanwhile.
+  // The worker may have exited or closed its channel by now.
   if (child.connected) child.send(message, () => {});
 }

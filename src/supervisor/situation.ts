@@ -3,9 +3,9 @@ import type { ReceivedSignal } from '../process/index.ts';
 import type { SupervisorMessage } from '../worker/supervisor-channel.ts';
 
 /**
- * States of the supervisor.
+ * The states of the supervisor:
  *
- * - `starting` → `running`: first healthy answer of the engine. Begins with the check of the machine.
+ * - `starting` → `running`: the engine's first healthy answer. `starting` begins with the check of the machine.
  * - `starting`, `running` → `waiting`: the engine exited and will be restarted after a pause.
  * - `waiting` → `starting`: the pause is over.
  * - `starting`, `running`, `waiting` → `draining`: a signal, or the engine exited for good or must not start on this
@@ -15,24 +15,24 @@ import type { SupervisorMessage } from '../worker/supervisor-channel.ts';
  */
 type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stopping_engine' | 'stopped';
 
-/** Everything a decision depends on. */
+/** All facts on which a decision depends. */
 export interface Situation {
   readonly state: SupervisorState;
   /** Whether the engine has a process. `gone`: it has none, not yet or no longer. */
   readonly engine: 'alive' | 'gone' | 'not_ours';
-  /** True if the engine was healthy since its last start. */
+  /** Whether the engine was healthy since its last start. */
   readonly engineWasHealthy: boolean;
-  /** The time at which the engine became healthy, ms; null before. */
+  /** When the engine became healthy, ms; null before. */
   readonly healthyAt: number | null;
-  /** Why the engine is being killed for hanging, as the worker reported; null: it is not. */
+  /** The reason why the engine is being killed for hanging, as the worker reported it; null: it is not being killed. */
   readonly hang: string | null;
-  /** Consecutive restarts of the engine without a long healthy run in between. */
+  /** The number of consecutive restarts of the engine without a long healthy run in between. */
   readonly restarts: number;
   /** The exit code; null until something has decided it. */
   readonly exitCode: number | null;
   /** The last signal that counted; null before the first. */
   readonly signalled: ReceivedSignal | null;
-  /** True once this state timed out and SIGKILL was sent: the next timeout ends the supervisor. */
+  /** Whether this state timed out and SIGKILL was sent: the next timeout ends the supervisor. */
   readonly killed: boolean;
 }
 

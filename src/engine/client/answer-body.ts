@@ -28,9 +28,9 @@ const DECODERS: Readonly<Record<string, (first: Uint8Array) => Transform>> = {
 };
 
 /**
- * Decompresses the body of an answer. The worker asks engines for plain bodies, but some, or a proxy in front of them,
- * compress all the same. Tokens are counted, events told apart and results kept of plain bodies only. A body in an
- * encoding that is unknown here stays as it is.
+ * Decompresses the body of an answer. The worker asks engines for plain bodies, but some engines, or proxies in front
+ * of them, compress all the same. Only in plain bodies can tokens be counted, events be told apart and results be
+ * stored. A body in an encoding that is unknown here stays as it is.
  */
 export function decodedAnswer(answer: EngineAnswer): EngineAnswer {
   const { 'content-encoding': encoding = '', 'content-length': length, ...headers } = answer.headers;
@@ -54,7 +54,7 @@ async function* decodedPieces(body: AnswerBody, encoding: string): AsyncGenerato
     if (first.done) return;
     const decoder = DECODERS[encoding]!(first.value);
     const encoded = Readable.from(resumed([first.value], pieces));
-    // Readers of the decoder get its errors.
+    // The decoder passes its errors to its readers.
     pipeline(encoded, decoder).catch(() => {});
     try {
       yield* decoder;
@@ -129,14 +129,14 @@ async function* plainPieces(body: AnswerBody): AsyncGenerator<Uint8Array, void, 
 }
 
 /**
- * Removes the byte order mark before an event stream, and writes `\n` where its lines end with `\r` alone. The first
- * line tells whether they do: a stream of any other kind passes as it is from there on.
+ * Removes the byte order mark before an event stream, and writes `\n` if its lines end with `\r` alone. The first line
+ * shows whether they do: any other stream passes unchanged from there on.
  */
 export class EventLines {
   #state: 'beginning' | 'first line' | 'as it is' | 'returns' = 'beginning';
-  /** Bytes whose meaning depends on those behind them: a part of the mark, or the first carriage return. */
+  /** Bytes whose meaning depends on the bytes after them: a part of the mark, or the first carriage return. */
   #held: Uint8Array = NOTHING;
-  /** True if the last byte was a carriage return, so that a line feed behind it ends no other line. */
+  /** Whether the last byte was a carriage return, so that a line feed after it ends no further line. */
   #isBehindReturn = false;
 
   push(piece: Uint8Array): Uint8Array {

@@ -17,12 +17,12 @@ import {
   type Probe,
 } from './types.ts';
 
-/** The client closes idle sockets after this time, ms: uvicorn does after 5 s, and a machine may be busy. */
+/** The client closes idle sockets after this time, ms: uvicorn closes them after 5 s, and a machine may be busy. */
 const KEEP_ALIVE_MS = 3000;
 const CONNECT_TIMEOUT_MS = 5000;
-/** The time limit of small requests: model list, metrics. */
+/** The time limit of small requests, such as for the model list and the metrics, ms. */
 const ASIDE_TIMEOUT_MS = 5000;
-/** A kept socket that the engine had closed fails within this time, ms; a later break is the engine's death. */
+/** A reused socket that the engine had closed fails within this time, ms; a later break means that the engine died. */
 const STALE_SOCKET_MS = 1000;
 
 const HOP_BY_HOP = new Set([
@@ -52,8 +52,8 @@ export interface EngineClientOptions {
 }
 
 /**
- * Speaks to an engine over HTTP/1.1, with one socket for each request in flight and as many as needed: closing a
- * request's socket is what makes vLLM stop generating.
+ * Makes a client that speaks HTTP/1.1 to an engine, with one socket for each request in flight and as many as needed:
+ * closing a request's socket is what makes vLLM stop generating.
  */
 export function createEngineClient(options: EngineClientOptions): EngineClient {
   const engine = options.engine ?? vllm;
@@ -105,10 +105,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   }
 
   /**
-   * Sends a request, and sends it again, once, if it is cut at once: a socket that the engine closes in the very moment
-   * in which the client reuses it fails a request that the engine never read. If the first did run, vLLM has dropped it
-   * with its socket, and a generation changes nothing outside the engine. If nothing listens the second time, the
-   * engine died under the first: that stays EngineGone.
+   * Sends a request, and sends it once more if it is cut at once: a socket that the engine closes at the very moment
+   * when the client reuses it fails a request that the engine never read. If the first request did run, vLLM has
+   * dropped it with its socket, and a generation changes nothing outside the engine. If nothing listens the second
+   * time, the engine died during the first request, and the error stays EngineGone.
    */
   async function send(call: EngineCall): Promise<Answering> {
     const sentAt = performance.now();
@@ -201,7 +201,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   };
 }
 
-/** @param connectErrors collects errors of connections that were never made, over which nothing was sent */
+/** Makes the pool of sockets. @param connectErrors collects errors of connections that were never made */
 function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
   // HTTP/2 would share one socket between requests.
   const connector = buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: false });
@@ -209,9 +209,9 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
     connections: null,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Without this limit undici follows an engine that names a longer time, to within a second of it.
+    // Without this limit undici adopts a longer time that an engine names, less a second.
     keepAliveMaxTimeout: KEEP_ALIVE_MS,
-    // A long generation may be silent without a limit; its deadline is the job's.
+    // A long generation may be silent without limit; only the job's deadline bounds it.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: (target, done) =>
@@ -226,8 +226,8 @@ function headersOf(call: EngineCall, apiKey: string | undefined): Record<string,
   // The worker does not know which encodings the caller accepts.
   const headers: Record<string, string> = { ...call.headers, 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
-  // A base queue may give any text as the id of a job. The client sends an id in any case: the header counts before an
-  // id in the body.
+  // A base queue may use any text as the id of a job. The client always sends an id, since the header takes precedence
+  // over an id in the body.
   if (call.requestId !== undefined)
     headers['x-request-id'] = isRequestId(call.requestId) ? call.requestId : crypto.randomUUID();
   if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json';
@@ -246,12 +246,12 @@ function endToEnd(headers: IncomingHttpHeaders): Record<string, string> {
 /** Recognises heads that cannot be parsed, are too long, or belong to another protocol. */
 function isAnswerInvalid(error: unknown): boolean {
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return true;
-  // undici asserts that a status is 100 at least.
+  // undici asserts that a status is at least 100.
   if (error instanceof AssertionError) return true;
   return error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message);
 }
 
-/** Returns an error's message. Node gives several refused addresses as one error without a message of its own. */
+/** Returns an error's message. Node reports several refused addresses as one error without a message of its own. */
 function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
   return error instanceof Error ? error.message : String(error);

@@ -33,8 +33,8 @@ export function versionIn(text: string): string | null {
 }
 
 /**
- * Reads gauges and progress out of a Prometheus text page. Counts are summed over their labels (one series per engine
- * of a data-parallel server); of several cache usages the highest counts, since a share cannot be summed.
+ * Reads gauges and progress from a Prometheus text page. Counts are summed over their labels (a data-parallel server
+ * has a series for each engine); of several cache usages the highest counts, since shares cannot be summed.
  * @returns null when the page holds no gauge
  */
 export function readGauges(page: string, names: MetricNames): EngineGauges | null {

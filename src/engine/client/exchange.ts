@@ -2,7 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { AnswerBody, TakePiece } from './types.ts';
 
-/** The engine is paused when more bytes of an answer than this are held for a reader that takes none. */
+/**
+ * The engine is paused when more than this many bytes of an answer are held for a reader that is not ready for them.
+ */
 const HELD_BYTES = 64 * 1024;
 
 /** The first line and the headers of an answer. */
@@ -13,7 +15,7 @@ export interface ExchangeHead {
 
 /**
  * One request to the engine, as undici's handler. The body goes to its reader as it is parsed, without a stream or a
- * promise between; a reader that returns a promise pauses the socket until it resolves.
+ * promise in between; a reader that returns a promise pauses the socket until the promise resolves.
  *
  * - `asked`     → `answering` (the head came), `over`
  * - `answering` → `over` (complete, cut, aborted, or left by the reader)
@@ -24,17 +26,17 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
   readonly #explain: (error: Error) => Error;
   readonly #onAbort = () => this.#leave(abortError());
   #state: 'asked' | 'answering' | 'over' = 'asked';
-  /** The error that ended the exchange; null: it is not over, or it is complete. */
+  /** The error that ended the exchange; null: it is not over, or the answer is complete. */
   #problem: Error | null = null;
   #controller: Dispatcher.DispatchController | null = null;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #take: TakePiece | null = null;
-  /** True while the reader asks for time. */
+  /** Whether the reader has asked for time. */
   #isWaiting = false;
   #read: PromiseWithResolvers<void> | null = null;
 
-  /** @param explain turns what breaks the body off into an error for the reader */
+  /** @param explain turns the reason why the body broke off into an error for the reader */
   constructor(signal: AbortSignal, explain: (error: Error) => Error) {
     this.#signal = signal;
     this.#explain = explain;
@@ -59,7 +61,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    // Other heads follow an informational one.
+    // Other heads follow this informational one.
     if (status >= 100 && status < 200) return;
     if (this.#state !== 'asked') return;
     this.#state = 'answering';
@@ -67,7 +69,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, piece: Uint8Array): void {
-    // A parser that goes on after a pause begins with an empty piece; a pause for that would never end.
+    // A parser that resumes after a pause begins with an empty piece, and a pause for that would never end.
     if (this.#state === 'over' || piece.byteLength === 0) return;
     if (this.#take && !this.#isWaiting && this.#held.length === 0) return this.#give(piece);
     this.#held.push(piece);
@@ -121,7 +123,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     this.#leave(null);
   }
 
-  /** Stops reading. @param problem what the reader gets; null: it left by itself */
+  /** Stops reading. @param problem the reader's error; null: the reader left by itself */
   #leave(problem: Error | null): void {
     const wasOver = this.#state === 'over';
     this.#held = [];
@@ -140,7 +142,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     this.#drain();
   }
 
-  /** Gives the held pieces, for as long as the reader does not ask for time, and then the end. */
+  /** Gives the held pieces to the reader until it asks for time, and then the end. */
   #drain(): void {
     if (!this.#take) return;
     while (this.#held.length > 0 && !this.#isWaiting) {

@@ -2,7 +2,7 @@ import type { Clock } from '../../process/clock.ts';
 import { type EngineClient, type EngineGauges, readPieces } from './types.ts';
 
 /**
- * The watch over an engine that says it is healthy, for whether it makes anything:
+ * The state of the watch that decides whether an engine that says it is healthy makes anything:
  *
  * - `off`        → `watching` (the engine became healthy)
  * - `watching`   → `confirming` (work and no progress for `hangMs`, or idle for `canaryMs`)
@@ -21,11 +21,11 @@ export interface HangWatchPorts {
   canary(limitMs: number): Promise<CanaryAnswer>;
   /** Returns the number of requests that the worker knows the engine has. */
   ownWork(): number;
-  /** No progress for this long is suspicious, ms; 0: nothing is watched. */
+  /** Without progress for this long, ms, the engine is suspected to hang; 0: nothing is watched. */
   hangMs: number;
-  /** An engine without work is asked for a token this often, ms; 0: never. */
+  /** An engine without work is asked for a token at this interval, ms; 0: never. */
   canaryMs: number;
-  /** True if someone restarts a hung engine, so that it is not asked again. */
+  /** Whether someone restarts a hung engine, so that the watch does not ask it again. */
   isRestarted: boolean;
   /** Reports that the engine hangs. `message`: what was seen, for people. */
   hung(message: string): void;
@@ -33,22 +33,22 @@ export interface HangWatchPorts {
 }
 
 const LOOK_EVERY_MS = 5000;
-/** The canary may take this long, ms: some first requests of a kind make vLLM compile for half a minute. */
+/** The time limit of the canary, ms: some first requests of a kind make vLLM compile for half a minute. */
 const CANARY_LIMIT_MS = 30_000;
 
 /**
  * Finds an engine that hangs behind a good health check, as vLLM does when its engine process stops: the API server
- * goes on answering, and requests go on waiting. Work without progress raises the suspicion, and a request of the
- * worker's own decides. Engines that count nothing are watched by idle canaries only.
+ * keeps answering, and requests keep waiting. Work without progress raises the suspicion, and a request of the worker's
+ * own decides. Engines that report no counts are watched by idle canaries only.
  */
 export class HangWatch {
   readonly #ports: HangWatchPorts;
   #state: HangState = 'off';
-  /** The number of changes from outside; each makes earlier questions void. */
+  /** The number of changes from outside so far; each makes earlier questions void. */
   #round = 0;
   #timer: unknown;
   #progress: number | null = null;
-  /** The time since when there is work and nothing moves, epoch ms. */
+  /** The time since which there has been work and nothing has moved, epoch ms. */
   #stillSince = 0;
   #lastSignOfLife = 0;
 
@@ -61,7 +61,8 @@ export class HangWatch {
   }
 
   /**
-   * Starts to watch, as the health check succeeds, for the first time or again. A running watch keeps what it has seen.
+   * Starts to watch when the health check succeeds, for the first time or again. A running watch keeps what it has
+   * seen.
    */
   healthy(): void {
     if (this.#state === 'watching' || this.#state === 'confirming') return;
@@ -183,11 +184,11 @@ export class HangWatch {
 }
 
 /**
- * An engine's answer to a request for one token:
+ * An engine's answer to a request for one token.
  *
  * - `alive`: one token came
  * - `late`: no token came in time, or the engine failed or refused for its own reasons
- * - `unfit`: the engine refused the question itself, which says nothing (a model that only embeds)
+ * - `unfit`: the engine refused the question itself, which proves nothing (a model that only embeds)
  */
 export type CanaryAnswer = 'alive' | 'late' | 'unfit';
 
@@ -196,7 +197,7 @@ const QUESTIONS = [
   { path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: 'Hello' }] } },
 ];
 
-/** Asks the engine for one token. Never throws. @param model the name to ask for; left out, the engine chooses */
+/** Asks the engine for one token. Never throws. @param model the name to ask for; left out: the engine chooses */
 export async function askCanary(
   engine: Pick<EngineClient, 'request'>,
   model: string | undefined,
@@ -214,7 +215,7 @@ export async function askCanary(
       });
       await readPieces(answer.body, () => {});
       if (answer.status < 400) return 'alive';
-      // An engine that is full while nothing moves is no better than one that says nothing.
+      // An engine that is full while nothing moves counts like one that is silent.
       if (answer.status === 429 || answer.status >= 500) return 'late';
     }
     return 'unfit';

@@ -10,7 +10,7 @@ import {
 } from './types.ts';
 
 /**
- * The state of the engine's health, as far as its probes tell:
+ * The state of the engine's health, judged by its probes:
  *
  * - `starting`  → `healthy` (first good probe), `failed` (none within the start-up time)
  * - `healthy`   → `unhealthy` (refused once, or three misses in a row), `doubted` (a request failed)
@@ -31,14 +31,14 @@ export interface EngineHealthOptions {
 }
 
 /**
- * The pause between probes of a starting engine, ms: the worker offers it to the queue within milliseconds of the first
- * healthy answer, which costs a tenth of a core.
+ * The pause between probes of a starting engine, ms: at the cost of a tenth of a core, the worker offers its slots to
+ * the queue within milliseconds of the first healthy answer.
  */
 const STARTING_EVERY_MS = 10;
 const EVERY_MS = 1000;
 /**
- * A probe may take this long, ms. vLLM's API server shares its core with tokenizing, so an answer may be late without
- * meaning anything. SGLang makes a token for each answer and never gives one within a second.
+ * The time limit of a probe, ms. vLLM's API server shares its core with tokenizing, so its answer may be late on a
+ * healthy engine. SGLang generates a token for each answer and never answers within a second.
  */
 const PROBE_MS = 3000;
 const MISSES = 3;
@@ -49,7 +49,7 @@ export class EngineHealth {
   #misses = 0;
   #stopped = false;
   #startedAt = 0;
-  /** The number of the engine's life that is watched. */
+  /** The number of the engine's life that is watched; answers to probes of earlier lives are ignored. */
   #life = 0;
   #timer: unknown;
   readonly #options: EngineHealthOptions;
@@ -68,8 +68,8 @@ export class EngineHealth {
   }
 
   /**
-   * Begins to watch an engine that is started again: nothing of its last life counts, not even the answer to a probe in
-   * progress.
+   * Begins to watch an engine that is started again: nothing from its previous life counts, not even the answer to a
+   * probe in progress.
    * @param afterMs the pause before the start, which does not count against its start-up time
    */
   restart(afterMs = 0): void {
@@ -83,8 +83,8 @@ export class EngineHealth {
   }
 
   /**
-   * Probes at once, as a request failed as requests to a dying engine do.
-   * @param cause for people
+   * Probes at once, since a request failed like requests to a dying engine.
+   * @param cause the reason, for people
    */
   doubt(cause: string): void {
     if (this.#stopped || this.#state !== 'healthy') return;
@@ -144,11 +144,11 @@ export class EngineHealth {
   }
 }
 
-/** The reason why an engine is not healthy, as far as it can be seen from outside. */
+/** The reason why an engine is not healthy, as seen from outside. */
 export interface Diagnosis {
   /** `locked`: the engine wants another key. `no_engine`: the server that answers is no engine. */
   kind: 'unreachable' | 'no_engine' | 'locked' | 'unhealthy';
-  /** The problem for people, to stand behind the address. */
+  /** The problem for people, to be written after the address. */
   problem: string;
 }
 
@@ -166,7 +166,7 @@ const CONNECTION_PROBLEMS: Record<string, string> = {
 };
 
 /**
- * Asks what a health probe asks, for the reason instead of a yes or no. Never throws.
+ * Asks what a health probe asks, but for the reason instead of a yes or no. Never throws.
  * @returns null: the engine is healthy
  */
 export async function diagnose(

@@ -1,20 +1,20 @@
 import type { ModelCard } from '../../protocol/index.ts';
 
 /**
- * What the other parts of the road know of an engine. Implementations: client.ts (HTTP), and the scripted engines of
- * tests.
+ * The interface of an engine for the rest of the worker. client.ts implements it over HTTP; tests have scripted
+ * engines.
  */
 
-/** One request to the engine, as the caller made it. */
+/** One request to the engine in the caller's form. */
 export interface EngineCall {
   method: string;
-  /** Path and query, e.g. `/v1/chat/completions`. */
+  /** The path and query, such as `/v1/chat/completions`. */
   path: string;
   body?: string | Uint8Array;
   contentType?: string;
-  /** More headers, with lower-case names. */
+  /** Further headers, with lower-case names. */
   headers?: Readonly<Record<string, string>>;
-  /** Sent as `X-Request-Id`; vLLM makes it part of the completion's id. */
+  /** The id sent as `X-Request-Id`; vLLM makes it part of the completion's id. */
   requestId?: string;
   /** Aborting closes the socket to the engine at once, which stops generation. */
   signal: AbortSignal;
@@ -22,7 +22,7 @@ export interface EngineCall {
 
 export interface EngineAnswer {
   status: number;
-  /** Lower-case names; hop-by-hop headers are left out. */
+  /** The headers with lower-case names; hop-by-hop headers are left out. */
   headers: Record<string, string>;
   body: AnswerBody;
 }
@@ -30,19 +30,19 @@ export interface EngineAnswer {
 /** A body as it arrives; ending the iteration early closes the socket. Throws EngineGone when cut. */
 export interface AnswerBody extends AsyncIterable<Uint8Array> {
   /**
-   * Reads the body without a promise for each piece. A body can be read once, either way; `readPieces` takes the better
+   * Reads the body without a promise for each piece. A body can be read once, either way; `readPieces` uses the faster
    * one.
    */
   eachPiece?(take: TakePiece): Promise<void>;
 }
 
 /**
- * Takes a piece of a body. False wants no more, and closes the socket. A promise makes the engine wait. An error that
- * it throws ends the reading and closes the socket.
+ * Takes a piece of a body. Returning false means that no more is wanted, and closes the socket; returning a promise
+ * makes the engine wait. An error that it throws ends the reading and closes the socket.
  */
 export type TakePiece = (piece: Uint8Array) => false | undefined | Promise<false | undefined>;
 
-/** Gives every piece of a body to `take`, and resolves at its end or when no more is wanted. */
+/** Gives every piece of a body to `take`; resolves at the body's end or when no more is wanted. */
 export async function readPieces(body: AnswerBody, take: TakePiece): Promise<void> {
   if (body.eachPiece) return await body.eachPiece(take);
   for await (const piece of body) {
@@ -64,28 +64,28 @@ export interface EngineGauges {
   waiting: number;
   /** The share of the KV cache in use, 0 to 1. */
   kvCacheUsage: number;
-  /** The sum of the counters that grow with everything the engine makes; left out where it counts nothing. */
+  /** The sum of the counters that grow with all output of the engine; left out: the engine counts nothing. */
   progress?: number;
-  /** The tokens generated since the engine's start; left out where it counts none. */
+  /** The tokens generated since the engine's start; left out: the engine does not count them. */
   generatedTokens?: number;
-  /** The requests put back to wait for want of KV cache, since the engine's start; left out where it counts none. */
+  /** The preemptions for lack of KV cache since the engine's start; left out: the engine does not count them. */
   preemptions?: number;
 }
 
-/** The result of a probe. `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
+/** The result of a probe. `refused`: nothing listens. `unhealthy`: the answer was late, cut, or not 200. */
 export type Probe = 'healthy' | 'unhealthy' | 'refused';
 
 export interface EngineClient {
-  /** True while another engine has the GPU that this one shares; left out: it shares none. */
+  /** Whether another engine has the GPU that this one shares; left out: it shares none. */
   readonly isAsleep?: boolean;
-  /** True while requests wait for the engine's turn: it sleeps, or will when what runs has ended. */
+  /** Whether requests wait for the engine's turn: it sleeps, or will once its running requests have ended. */
   readonly awaitsTurn?: boolean;
   /**
    * Sends a request.
    * @throws EngineUnreachable when no connection could be made (nothing ran)
    * @throws EngineGone when the connection broke before the head (the request may have run)
-   * @throws EngineAnswerInvalid when what came back is no answer that HTTP knows
-   * @throws EngineRequestInvalid when HTTP has no way to send the request; nothing was sent
+   * @throws EngineAnswerInvalid when the answer is not valid HTTP
+   * @throws EngineRequestInvalid when HTTP cannot carry the request; nothing was sent
    * @throws DOMException `AbortError` when the signal fired
    */
   request(call: EngineCall): Promise<EngineAnswer>;
@@ -95,11 +95,11 @@ export interface EngineClient {
   isHealthy(timeoutMs: number): Promise<boolean>;
   /** Returns the names from `/v1/models`; none when the engine does not report them. */
   models(): Promise<string[]>;
-  /** Returns the entries of `/v1/models`, as many as the worker reports; none when the engine does not report them. */
+  /** Returns the entries of `/v1/models`, up to the worker's limit; none when the engine does not report them. */
   modelCards(): Promise<ModelCard[]>;
   /** Returns the engine's gauges; null when it has no metrics page. */
   gauges(): Promise<EngineGauges | null>;
-  /** Returns the engine's metrics page as it stands; null when it has none. Never throws. */
+  /** Returns the engine's metrics page unchanged; null when it has none. Never throws. */
   metricsPage(): Promise<string | null>;
   /** Returns the version from `/version`; null when the engine does not report it. Never throws. */
   version(): Promise<string | null>;
@@ -117,12 +117,12 @@ export class EngineGone extends Error {
   override name = 'EngineGone';
 }
 
-/** Thrown when the engine answered with something that HTTP does not know; its other requests are not concerned. */
+/** Thrown when the engine's answer is not valid HTTP; its other requests are not affected. */
 export class EngineAnswerInvalid extends Error {
   override name = 'EngineAnswerInvalid';
 }
 
-/** Thrown for a request that cannot be put into HTTP: the caller's mistake, and nothing was sent. */
+/** Thrown for a request that HTTP cannot carry: it is the caller's mistake, and nothing was sent. */
 export class EngineRequestInvalid extends Error {
   override name = 'EngineRequestInvalid';
 }

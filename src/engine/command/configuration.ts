@@ -12,12 +12,12 @@ import {
 } from '../kinds/description.ts';
 import { describeEngine } from '../kinds/index.ts';
 
-/** The engine as the environment asks for it. */
+/** The engine that the environment asks for. */
 export interface EngineConfiguration {
   engine: EngineName;
   /** The engine's address, for `createEngineClient`. */
   url: string;
-  /** The model as configured; an external engine may go without. */
+  /** The model as configured; null is possible for an external engine only. */
   model: string | null;
   apiKey?: string;
   startupTimeoutMs: number;
@@ -25,7 +25,7 @@ export interface EngineConfiguration {
   prefillUrl: string | null;
   /** The LoRA adapters that the worker loads into the engine. */
   adapters: readonly Adapter[];
-  /** The settings of an engine that is started here; null for an engine that runs already. */
+  /** The settings of an engine that is started here; null: the engine is already running. */
   settings: EngineSettings | null;
 }
 
@@ -54,7 +54,7 @@ const adapters = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** A model's name has at most this many characters, as in a pool of a fleet's file. */
+/** The most characters of a model's name, as in a pool of a fleet's file. */
 const MODEL_CHARACTERS = 512;
 
 /** Matches flags that would move the engine, or its metrics, to an address where the worker does not look. */
@@ -68,9 +68,9 @@ const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_E
 });
 
 /**
- * Returns the engine's variables as a zod shape, so that a process with variables of its own can check all at once:
- * `readEnvironment(z.object({...engineVariables(env), ...own}), env)`. The argument is needed since the engine chosen
- * decides which variables are required.
+ * Returns the engine's variables as a zod shape, so that a process with variables of its own can check all of them at
+ * once: `readEnvironment(z.object({...engineVariables(env), ...own}), env)`. The argument is needed since the chosen
+ * engine decides which variables are required.
  */
 export function engineVariables(env: NodeJS.ProcessEnv) {
   const engine = chosenEngine(env);
@@ -116,8 +116,8 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
 }
 
 /**
- * Returns the name of an adapter that is named as the model or its pool, by which callers would ask for both; null:
- * there is none.
+ * Returns the name of an adapter that is also the name of the model or its pool, so that callers would ask for both by
+ * it; null: there is none.
  */
 function namedAsModel(list: readonly Adapter[], env: NodeJS.ProcessEnv): string | null {
   const names = [env.VLLM_MODEL, env.VLLM_SERVED_MODEL_NAME, env.CASOLA_CONFIG_ID];
@@ -200,13 +200,13 @@ function isExecutable(path: string): boolean {
 
 /**
  * Splits text into words as a POSIX shell does, without expansions, operators and comments: blanks separate words,
- * single quotes keep everything, double quotes keep everything but `\"`, `\\`, `\$` and `` \` ``, and a backslash keeps
- * the next character.
+ * single quotes preserve everything, double quotes preserve everything but `\"`, `\\`, `\$` and `` \` ``, and a
+ * backslash preserves the next character.
  * @throws SyntaxError when a quote is not closed or the text ends in a backslash
  */
 export function splitShellWords(text: string): string[] {
   const words: string[] = [];
-  /** The word so far; null between words: `''` is a word, a blank is none. */
+  /** The word so far; null between words: `''` is a word, a blank is not. */
   let word: string | null = null;
   let quote: '"' | "'" | null = null;
   for (let at = 0; at < text.length; at++) {
@@ -216,7 +216,7 @@ export function splitShellWords(text: string): string[] {
     } else if (character === '\\' && quote !== "'") {
       const next = text[++at];
       if (next === undefined) throw new SyntaxError('a backslash at the end keeps nothing');
-      // A backslash before a line's end joins the lines.
+      // A backslash before a line end joins the lines.
       if (next === '\n') continue;
       word = (word ?? '') + (quote === '"' && !'"\\$`'.includes(next) ? `\\${next}` : next);
     } else if (quote !== null) {

@@ -17,8 +17,8 @@ function numberAfter(names: readonly string[], args: readonly string[]): number 
 }
 
 /**
- * Returns how many requests an engine runs side by side, as far as its arguments tell; more requests wait in it.
- * @param args the arguments that it was started with
+ * Returns how many requests an engine runs concurrently, judged by its arguments; further requests wait in it.
+ * @param args the arguments with which it was started
  */
 export function requestsSideBySide({ sideBySide }: EngineDescription, args: readonly string[]): number {
   const each = sideBySide.flag === null ? null : numberAfter([sideBySide.flag], args);
@@ -29,7 +29,7 @@ export function requestsSideBySide({ sideBySide }: EngineDescription, args: read
 
 /**
  * The most adapters that are loaded at once unless MAX_LORAS says otherwise. Each place costs GPU memory from the
- * start, for the largest adapter that the engine takes; the default of vLLM is one.
+ * start, for the largest adapter that the engine accepts; vLLM's default is one.
  */
 const AT_ONCE = 4;
 
@@ -47,18 +47,18 @@ export function adapterFlags(count: number): DefaultArguments {
   ];
   return {
     arguments: flags.map((words) => ({ words, flag: words[0], from: FROM })),
-    // These routes read any folder of the machine; only the worker reaches the engine's address.
+    // These routes read any folder of the machine, but only the worker reaches the engine's address.
     env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' },
   };
 }
 
-/** Flags whose values are names that the engine answers to from its start on. */
+/** The flags whose values are names that the engine answers to from its start. */
 const NAMING = ['--served-model-name', '--lora-modules'];
 
 /**
- * Refuses an adapter whose name the engine is started with already, whatever set it: the engine would say that the
+ * Refuses an adapter whose name the engine already has from its start, whatever set it: the engine would say that the
  * adapter is loaded, and answer with the other owner of the name.
- * @param args all arguments that the engine is started with
+ * @param args all arguments with which the engine is started
  * @throws UserError that names both
  */
 export function refuseSharedNames(list: readonly Adapter[], args: readonly Argument[]): void {
@@ -83,8 +83,8 @@ function nameIn(word: string): string {
 }
 
 /**
- * Returns how many adapters an engine has loaded at once without reading one of them again.
- * @param args the arguments that it was started with; none: they are not known
+ * Returns how many adapters an engine can have loaded at once without reading any of them again.
+ * @param args the arguments with which it was started; empty: they are not known
  */
 export function adapterRoom(args: readonly string[]): number {
   const onGpu = numberAfter(['--max-loras'], args) ?? (args.includes('--enable-lora') ? 1 : AT_ONCE);
@@ -93,10 +93,12 @@ export function adapterRoom(args: readonly string[]): number {
 
 const NOTHING: DefaultArguments = { arguments: [], env: {} };
 
-/** A variable that OpenTelemetry's SDK in Python reads; vLLM takes `grpc` where it is not set. */
+/** A variable that OpenTelemetry's SDK for Python reads; vLLM uses `grpc` if it is not set. */
 const PROTOCOL = 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL';
 
-/** The connector of the KV cache. vLLM should compute blocks that it cannot read; by default it fails the request. */
+/**
+ * The connector of the KV cache. vLLM is set to compute blocks that it cannot read; by default it fails the request.
+ */
 const CONNECTOR = {
   kv_connector: 'NixlConnector',
   kv_role: 'kv_both',
@@ -104,9 +106,9 @@ const CONNECTOR = {
 };
 
 /**
- * Returns the arguments that an engine needs for what its worker does, unless somebody asked for something else.
+ * Returns the arguments that an engine needs for the worker's functions, unless somebody asked for others.
  * @param adapters number of adapters that the operator lists
- * @param asked arguments that somebody asked for
+ * @param asked the arguments that somebody asked for
  */
 export function defaultFlags(
   engine: EngineDescription,
@@ -141,16 +143,16 @@ function flagOf(
   return { arguments: [{ words, flag: words[0], from }], env };
 }
 
-/** Returns the flags by which an engine can read the cache of another one that prefills for it. */
+/** Returns the flags by which an engine can read the cache of another engine that prefills for it. */
 export function prefillFlags(engine: EngineName, env: NodeJS.ProcessEnv): DefaultArguments {
   if (!env.ENGINE_PREFILL_URL?.trim() || engine === 'fastdeploy') return NOTHING;
   return flagOf('ENGINE_PREFILL_URL', ['--kv-transfer-config', JSON.stringify(CONNECTOR)]);
 }
 
 /**
- * Returns the flags by which the engine exports spans where the worker does (worker/tracing/settings.ts), unless
- * something says where or how.
- * @param asked arguments that somebody asked for
+ * Returns the flags by which the engine exports spans where the worker does (worker/tracing/settings.ts), unless a
+ * variable or argument says where or how.
+ * @param asked the arguments that somebody asked for
  */
 export function tracingFlags(
   { tracingFlag: flag }: Pick<EngineDescription, 'tracingFlag'>,

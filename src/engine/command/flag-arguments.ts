@@ -24,7 +24,7 @@ export interface FlagArguments {
   warnings: string[];
 }
 
-/** Returns the names that could be flags, to be looked up in the engine's own list; none: the list is not needed. */
+/** Returns the names that could be flags, to be looked up in the engine's own list; empty: the list is not needed. */
 export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
   return Object.keys(env)
     .filter((name) => mayBeFlag(name) && env[name]?.trim())
@@ -32,8 +32,8 @@ export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
 }
 
 /**
- * Returns each variable that is the name of a flag in capitals, as that flag.
- * @param origins the source of a variable, where that is not its name
+ * Returns each variable whose name is a flag in capitals, as that flag.
+ * @param origins the source of a variable, if that is not its name
  * @throws UserError naming every switch that is neither on nor off
  */
 export function argumentsFromEnvironment(
@@ -61,7 +61,7 @@ export function argumentsFromEnvironment(
   return { arguments: taken, warnings };
 }
 
-/** Groups words as of `VLLM_EXTRA_ARGS`: a flag and what follows it. */
+/** Groups words such as those of `VLLM_EXTRA_ARGS` into a flag and what follows it. */
 export function groupArguments(words: readonly string[], from: string, flags: readonly Flag[]): Argument[] {
   const full = new Map(flags.flatMap((flag) => flag.otherNames.map((name) => [name, flag.name] as const)));
   const groups: Argument[] = [];
@@ -75,8 +75,8 @@ export function groupArguments(words: readonly string[], from: string, flags: re
 }
 
 /**
- * Returns `later`, and before it the arguments of `earlier` that `later` does not set: the engine would read both, and
- * trip over either.
+ * Returns `later`, preceded by the arguments of `earlier` that `later` does not set: the engine would read both, and
+ * fail on either.
  */
 export function overriding(earlier: readonly Argument[], later: readonly Argument[]): Argument[] {
   const said = new Set(later.map(({ flag }) => flag && positive(flag)));
@@ -84,8 +84,8 @@ export function overriding(earlier: readonly Argument[], later: readonly Argumen
 }
 
 /**
- * Removes the flags that our own arguments set, as the road counts on those.
- * @returns the rest, and a warning for each flag that says something else
+ * Removes the flags that our own arguments set, since the worker relies on those.
+ * @returns the rest, and a warning for each removed flag with another value
  */
 export function leavingOurs(said: readonly Argument[], ours: readonly Argument[]): FlagArguments {
   const rest: Argument[] = [];
@@ -136,11 +136,11 @@ function wordsOf(flag: Flag, value: string): string[] | null {
     return flag.kind === 'switch' ? [`--no-${flag.name.slice(2)}`] : [];
   }
   if (flag.kind === 'list') return [flag.name, ...listIn(value)];
-  // A word that begins with a dash would be taken for a flag of its own.
+  // A word that begins with a dash would be read as another flag.
   return value.startsWith('-') ? [`${flag.name}=${value}`] : [flag.name, value];
 }
 
-/** Splits `a,b`, a JSON list, or one JSON object, whose commas separate nothing. */
+/** Splits `a,b`, a JSON list, or one JSON object, whose commas do not separate. */
 function listIn(value: string): string[] {
   if (/^[[{]/.test(value)) {
     try {
@@ -168,7 +168,7 @@ function warningOf(name: string, from: string, known: Iterable<string>): string 
   return `${from} is ignored: the engine has no such flag; if it has another name for it, set that`;
 }
 
-/** Rewrites a failure for whoever set the value: it names the variable in place of the flag that was made of it. */
+/** Rewrites a failure for whoever set the value: it names the variable instead of the flag made from it. */
 export function inVariables(
   failure: EngineFailure,
   lastLines: readonly string[],
@@ -227,7 +227,7 @@ function reasonIn(line: string): string {
 
 const SECRET_FLAG = /(?:^|-)(?:key|keys|token|secret|password)$/;
 
-/** Returns the words of an argument as they may be shown. */
+/** Returns the words of an argument with its secrets masked. */
 export function masked({ words, flag }: Argument, env: NodeJS.ProcessEnv): string[] {
   if (flag === null || !SECRET_FLAG.test(flag)) return words.map(secretHider(env));
   const [first = '', ...values] = words;

@@ -4,8 +4,8 @@ import { UserError } from '../../process/index.ts';
 import { editDistance } from '../../protocol/text.ts';
 
 /**
- * Names that people know from other workers, with the name that we or the engine have for the same thing; the first one
- * given counts.
+ * Names that people know from other workers, with our name, or the engine's, for the same thing; the first one given
+ * counts.
  */
 const FAMILIAR: readonly [familiar: string, name: string][] = [
   ['MODEL_NAME', 'VLLM_MODEL'],
@@ -21,7 +21,7 @@ const FAMILIAR: readonly [familiar: string, name: string][] = [
 ];
 const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([familiar]) => familiar));
 
-/** Variables of other workers for which this one has no use, and why. */
+/** Variables of other workers that this one ignores, with the reason. */
 const OF_NO_USE: Record<string, string> = {
   WORKER_CUDA_VERSION: 'an image has the CUDA of its engine, which its tag says',
   REQUEST_TIMEOUT: 'executionTimeout of a job or of its endpoint bounds it',
@@ -41,10 +41,10 @@ const UNSET: Record<string, string> = { MAX_NUM_BATCHED_TOKENS: '0', QUANTIZATIO
 /** The volume that RunPod mounts, and the folder on it that keeps models. */
 const VOLUME = '/runpod-volume';
 const MODEL_CACHE = 'huggingface-cache';
-/** A file that is written when a model is put into an image. */
+/** The file that is written when a model is put into an image. */
 const BAKED_FILE = '/local_model_args.json';
 
-/** The variables of environment and image, under the names that the other parts of the program know. */
+/** The variables of environment and image, under the names that the rest of the program uses. */
 export interface SettledEnvironment {
   env: NodeJS.ProcessEnv;
   /** The sources of values that did not come from the variable of that name, for people. */
@@ -53,7 +53,7 @@ export interface SettledEnvironment {
 }
 
 /**
- * Returns the environment, beneath it what a baked image brings, with familiar names replaced by ours.
+ * Returns the environment, on top of the variables of a baked image, with familiar names replaced by ours.
  * @throws UserError when the baked file cannot be read
  */
 export function readSettledEnvironment(env: NodeJS.ProcessEnv): SettledEnvironment {
@@ -71,11 +71,11 @@ export function settleEnvironment(
   const warnings: string[] = [];
   const upper = inOurNames(env, '', warnings);
   const lower = withoutOtherModel(upper, inOurNames(baked, ` in ${file}`, warnings), file, warnings);
-  // The environment's name for the model takes precedence over the image's, by whichever name of ours.
+  // The environment's name for the model takes precedence over the image's, whichever of our names it uses.
   if (upper.env.VLLM_SERVED_MODEL_NAME !== undefined) delete lower.env.SERVED_MODEL_NAME;
   const origins = new Map([...lower.origins, ...upper.origins]);
   for (const name of Object.keys(upper.env)) if (!upper.origins.has(name)) origins.delete(name);
-  // An empty variable stays where nothing lies beneath it: an empty CUDA_VISIBLE_DEVICES means no GPU.
+  // An empty variable stays if no value lies beneath it: an empty CUDA_VISIBLE_DEVICES means no GPU.
   const merged: NodeJS.ProcessEnv = { ...env, ...lower.env, ...upper.env };
   for (const [name, unset] of Object.entries(UNSET)) if (merged[name]?.trim() === unset) delete merged[name];
   const base = merged.BASE_PATH?.trim() || (exists(VOLUME) ? VOLUME : null);
@@ -97,7 +97,7 @@ interface Layer {
   origins: Map<string, string>;
 }
 
-/** Returns variables under our names. Empty variables count as unset, as they would hide what lies beneath. */
+/** Returns variables under our names. Empty variables count as unset, since they would hide what lies beneath. */
 function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[]): Layer {
   const isSet = ([name, value]: [string, string | undefined]) =>
     value?.trim() && value.trim() !== UNSET[name];
@@ -121,13 +121,13 @@ function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[])
   return { env, origins };
 }
 
-/** Drops what was baked if another model is asked for: it would be wrong for that model. */
+/** Drops the baked variables if another model is requested, for which they would be wrong. */
 function withoutOtherModel(upper: Layer, baked: Layer, file: string, warnings: string[]): Layer {
   const asked = upper.env.VLLM_MODEL;
   if (asked === undefined || baked.env.VLLM_MODEL === undefined) return baked;
   if (asked === baked.env.VLLM_MODEL) return baked;
   if (asked === baked.env.SERVED_MODEL_NAME) {
-    // The environment names the baked model by its public name, so its files are here.
+    // The environment names the baked model by its public name, and its files are here.
     delete upper.env.VLLM_MODEL;
     upper.origins.delete('VLLM_MODEL');
     return baked;
@@ -213,7 +213,7 @@ const REMOVED: Record<string, string> = {
   TASK: 'use RUNNER and CONVERT',
 };
 
-/** Flags of vLLM that people set whatever the engine: an engine that lacks one must not drop it silently. */
+/** vLLM's flags that people set whatever the engine: an engine that lacks one must not drop it silently. */
 export const WELL_KNOWN = words(`
   MAX_MODEL_LEN GPU_MEMORY_UTILIZATION TENSOR_PARALLEL_SIZE PIPELINE_PARALLEL_SIZE DATA_PARALLEL_SIZE MAX_NUM_SEQS
   MAX_NUM_BATCHED_TOKENS QUANTIZATION DTYPE KV_CACHE_DTYPE BLOCK_SIZE CPU_OFFLOAD_GB LOAD_FORMAT DOWNLOAD_DIR REVISION
@@ -223,7 +223,7 @@ export const WELL_KNOWN = words(`
   REASONING_PARSER SPECULATIVE_CONFIG COMPILATION_CONFIG STRUCTURED_OUTPUTS_CONFIG LIMIT_MM_PER_PROMPT
   ATTENTION_BACKEND DISTRIBUTED_EXECUTOR_BACKEND`);
 
-/** Tells whether a variable might be a flag, as far as its name tells; only the engine's own list can say. */
+/** Tells whether a variable might be a flag, judged by its name; only the engine's own list can decide. */
 export function mayBeFlag(name: string): boolean {
   if (Object.hasOwn(REMOVED, name)) return true;
   if (!/^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/.test(name) || SERVICE_LINK.test(name)) return false;
@@ -233,19 +233,19 @@ export function mayBeFlag(name: string): boolean {
   );
 }
 
-/** Returns what to say of a variable that was a flag once; null for all others. */
+/** Returns the hint for a variable that was a flag once; null for all others. */
 export function whatBecameOf(name: string): string | null {
   return Object.hasOwn(REMOVED, name) ? REMOVED[name]! : null;
 }
 
-/** Tells whether people mean a flag by this name, though their engine may not have it. */
+/** Tells whether people mean a flag by this name, even if their engine does not have it. */
 export function isWellKnown(name: string): boolean {
   return WELL_KNOWN.has(name);
 }
 
 /**
- * Returns the flags' names in capitals that a name may have been meant for, nearest first: at most two letters differ,
- * and one word is the same.
+ * Returns the flags, in capitals, that a name may have been meant for, nearest first: at most two letters differ, and
+ * one word is the same.
  */
 export function nearest(name: string, known: Iterable<string>): string[] {
   const parts = new Set(name.split('_'));

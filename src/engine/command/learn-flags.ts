@@ -57,7 +57,9 @@ function kindOf(said: string): FlagKind {
 /** The time limit of the help, ms: a slow machine needs 20 s to import vLLM, a busy one several times that. */
 const HELP_LIMIT_MS = 180_000;
 const HELP_BYTES = 16 * 1024 ** 2;
-/** The folder in which an image keeps the list of its engine, made when it was built; only images have this folder. */
+/**
+ * The folder in which an image stores its engine's list of flags, made when it was built; only images have this folder.
+ */
 const OF_THE_IMAGE = packagePath('flags/');
 
 export interface HelpProgram {
@@ -71,7 +73,7 @@ export interface HelpProgram {
 }
 
 /**
- * Returns the flags of the installed engine, as kept from an earlier start, else from its help.
+ * Returns the flags of the installed engine, as stored at an earlier start, else from its help.
  * @param onAsking called before the help is requested, which takes seconds
  * @throws Error when the program gives no help
  */
@@ -90,7 +92,7 @@ export async function learnFlags(asked: HelpProgram, onAsking: () => void): Prom
   return flags;
 }
 
-/** Asks for the full help: vLLM's bare `--help` lists only groups, and other programs know only that. */
+/** Asks for the full help: vLLM's bare `--help` lists only groups, but other programs know only that. */
 async function helpOf(asked: HelpProgram): Promise<string> {
   return await ask(asked, '--help=all').catch(() => ask(asked, '--help'));
 }
@@ -106,7 +108,7 @@ async function ask({ program, args, env, signal }: HelpProgram, help: string): P
   return stdout;
 }
 
-/** Returns the name of the file that keeps the flags: another program, or another version of it, has another file. */
+/** Returns the name of the file that stores the flags: another program, or another version of it, has another file. */
 function fileName({ program, args }: HelpProgram): string {
   const versions = [program, ...args].map(versionOf);
   const key = createHash('sha256')
@@ -125,7 +127,7 @@ function versionOf(word: string): string {
       ? readdirSync(dirname(word)).map((name) => join(dirname(word), name))
       : [word];
     const stats = files.map((file) => statSync(file)).filter((stat) => stat.isFile());
-    // Only whole seconds count: a copy of an image on another machine may keep no more of a time.
+    // Only whole seconds count: a copy of an image on another machine may lose the rest.
     return stats.map((stat) => `${Math.floor(stat.mtimeMs / 1000)}/${stat.size}`).join();
   } catch {
     // A word that names no file stands for itself.
@@ -141,7 +143,7 @@ function readKept(file: string): Flag[] | null {
   }
 }
 
-/** Keeps the flags for later starts; where nothing can be written, the next start asks again. */
+/** Stores the flags for later starts; if nothing can be written, the next start asks again. */
 function keep(file: string, flags: readonly Flag[]): void {
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -149,6 +151,6 @@ function keep(file: string, flags: readonly Flag[]): void {
     writeFileSync(draft, JSON.stringify(flags));
     renameSync(draft, file);
   } catch {
-    // The container is read-only.
+    // The container's file system is read-only.
   }
 }

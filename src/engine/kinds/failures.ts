@@ -2,7 +2,9 @@ import { EXIT } from '../../process/exit-codes.ts';
 import type { EngineFailure } from './description.ts';
 import type { FailureKind } from './report.ts';
 
-/** The exit codes of failures; the code of a transient failure depends on whether the engine had been healthy. */
+/**
+ * The exit code of each kind of failure; that of a transient failure depends on whether the engine had been healthy.
+ */
 const EXIT_OF_KIND: Record<Exclude<FailureKind, 'transient'>, number> = {
   bad_host: EXIT.badHost,
   bad_configuration: EXIT.configuration,
@@ -36,8 +38,8 @@ export interface AdviceWords {
 }
 
 /**
- * Returns rules for what vLLM 0.32 says last when it fails, and with it any engine over CUDA and Hugging Face; the most
- * telling rule first.
+ * Returns rules for the last words of vLLM 0.32 when it fails, which also fit any engine over CUDA and Hugging Face;
+ * the most telling rule comes first.
  */
 export function commonRules(words: AdviceWords): FailureRule[] {
   const memoryAdvice =
@@ -183,8 +185,8 @@ export function commonRules(words: AdviceWords): FailureRule[] {
 }
 
 /**
- * Matches lines after which no start succeeds. These are narrower than the rules, which read the last lines of an
- * engine that has ended: warnings of compilers name a missing libcuda.so too.
+ * Matches lines that mean that the start cannot succeed. These are narrower than the rules, which read the last lines
+ * of an engine that has ended: a compiler's warning may name a missing libcuda.so too.
  */
 const DECISIVE: readonly RegExp[] = [
   /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver/i,
@@ -205,9 +207,9 @@ export function decisiveBy(rules: readonly FailureRule[], line: string): EngineF
 }
 
 /**
- * Explains the last lines of an engine, by rules from the most telling to the least: one line of cause and one of
+ * Explains the last lines of an engine, by rules from the most to the least telling: one line of cause and one of
  * advice.
- * @param exitCode null when a signal ended the engine
+ * @param exitCode null: a signal ended the engine
  */
 export function explainBy(
   rules: readonly FailureRule[],
@@ -215,7 +217,7 @@ export function explainBy(
   lastLines: readonly string[],
 ): EngineFailure {
   for (const rule of rules) {
-    // The first line that fits counts: later lines mostly repeat the same error on its way up.
+    // The first line that matches counts: later lines mostly repeat the same error as it propagates.
     const match = lastLines.map((line) => rule.pattern.exec(line)).find((found) => found !== null);
     if (!match) continue;
     const fill = (text: string) => text.replace(/\$(\d)/g, (_, group) => (match[Number(group)] ?? '').trim());

@@ -4,12 +4,12 @@ import { progressIn } from './log-phases.ts';
 import type { EnginePhase } from './report.ts';
 import { VLLM_WORDS } from './vllm.ts';
 
-/** Returns FastDeploy's metrics port: it listens on four ports, the API's and the three after it. */
+/** Returns FastDeploy's metrics port. FastDeploy listens on four ports: the API's and the three after it. */
 const metricsPort = (port: number) => port + 1;
 
 const MODULE = 'fastdeploy.entrypoints.openai.api_server';
 
-/** FastDeploy's `fastdeploy.entrypoints.openai.api_server`, by its documentation and source of 2.3; not tested here. */
+/** FastDeploy's `fastdeploy.entrypoints.openai.api_server`, by the documentation and source of 2.3; not tested here. */
 export const fastdeploy: EngineDescription = {
   name: 'fastdeploy',
   title: 'FastDeploy',
@@ -40,7 +40,7 @@ export const fastdeploy: EngineDescription = {
   },
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 8 },
   phaseOf,
-  // A start that failed may exit 0: an exit that was not asked for is a failure whatever its code.
+  // A failed start may exit 0, so an exit that was not requested is a failure whatever its code.
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
   decisiveFailure: (line) => decisiveBy(RULES, line),
 };

@@ -2,15 +2,14 @@ import type { LogPhase } from './description.ts';
 import type { EnginePhase, PhaseProgress } from './report.ts';
 
 /**
- * Matches the prefix of `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text`; its first and its last part may be
- * absent.
+ * Matches the prefix of `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text`; its first and last part may be
+ * missing.
  */
 const PREFIX =
   /^(?:\([^)]*pid=\d+\)\s*)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s+)?(?:\d\d-\d\d \d\d:\d\d:\d\d\s+)?(?:\[[^\]]*:\d+\]\s*)?/;
 
 /**
- * Patterns for the wording of vLLM 0.32, in the order of a start. Unknown wording changes nothing: phases are for
- * people.
+ * Patterns for the wording of vLLM 0.32, in the order of a start. Unknown wording has no effect: phases are for people.
  */
 const PATTERNS: [RegExp, EnginePhase][] = [
   [/non-default args:|Resolved architecture:|Initializing a V1 LLM engine/, 'starting'],
@@ -34,7 +33,7 @@ export function vllmPhase(line: string): LogPhase | null {
   return { phase: found[1], detail: shorten(detail), ...(progress ? { progress } : {}) };
 }
 
-/** Returns how far a progress bar is: `3 of 8` where it counts whole things, else its percentage. */
+/** Returns the progress that a bar shows: `3 of 8` if it counts whole things, else its percentage. */
 export function progressIn(text: string): PhaseProgress | null {
   const counted = /\b(\d+)\/(\d+)(?![\d/])\s*(?:\[|$)/.exec(text);
   if (counted && Number(counted[2]) > 0) {
@@ -42,7 +41,7 @@ export function progressIn(text: string): PhaseProgress | null {
   }
   const percent = /(\d+)(?:\.\d+)?\s?%/.exec(text);
   if (!percent) return null;
-  // Several files are downloaded side by side, each with a progress bar of its own.
+  // Several files are downloaded concurrently, each with a progress bar of its own.
   const isOneOfSeveral = /-of-\d+\./.test(text);
   return { text: `${percent[1]} %`, ...(isOneOfSeveral ? {} : shareOf(Number(percent[1]) / 100)) };
 }
@@ -51,14 +50,14 @@ function shareOf(share: number): { share: number } {
   return { share: Math.min(1, share) };
 }
 
-/** Shortens a text: the non-default arguments and a compilation's path would fill many lines of a page. */
+/** Shortens a text: the non-default arguments or a compilation's path would fill many lines of a page. */
 function shorten(detail: string): string {
   return detail.length > 200 ? `${detail.slice(0, 199)}…` : detail;
 }
 
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** Returns the level of a line of an engine's log. Lines about the worker's own probes are noise. */
+/** Returns the level of a line of an engine's log. Lines about the worker's own probes count as noise. */
 export function levelOf(line: string): LineLevel {
   if (/"GET \/(?:health|metrics|load|v1\/models)[ ?]/.test(line)) return 'debug';
   const level = /^(?:\([^)]*\)\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b/.exec(line)?.[1];

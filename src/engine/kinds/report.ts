@@ -1,6 +1,4 @@
-/** Words for an engine's start and its end, whichever engine it is. */
-
-/** Steps of an engine's start, for people only: nothing is decided by them. */
+/** The steps of an engine's start, whichever engine it is. They are for people only: nothing is decided by them. */
 export const ENGINE_PHASES = [
   'starting',
   'downloading',
@@ -13,7 +11,7 @@ export const ENGINE_PHASES = [
 export type EnginePhase = (typeof ENGINE_PHASES)[number];
 
 /**
- * Why an engine failed, as far as it tells what to do next:
+ * The reason why an engine failed, as far as it decides what to do next.
  *
  * - `bad_host`: no GPU, driver too old, hardware errors: this machine cannot run the engine
  * - `bad_configuration`: a flag or a value that the engine refuses
@@ -30,11 +28,11 @@ export const FAILURE_KINDS = [
 ] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
-/** The progress of one step of the start. */
+/** The progress of one step of an engine's start. */
 export interface PhaseProgress {
   /** The progress for people: `3 of 8`, `42 %`. */
   text: string;
-  /** The progress from 0 to 1; left out where it is that of one file among several. */
+  /** The progress from 0 to 1; left out if it is that of one file among several. */
   share?: number | undefined;
 }
 

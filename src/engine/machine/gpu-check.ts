@@ -1,6 +1,6 @@
 /**
- * Judges whether a machine's GPUs are fit for an engine, by the output of nvidia-smi. The checks and their limits are
- * those of Casola's deployed worker. This module is pure; nvidia-smi.ts asks.
+ * This file judges whether a machine's GPUs are fit for an engine, by the output of nvidia-smi, for which gpus.ts asks.
+ * The checks and their limits are those of Casola's deployed worker.
  */
 import { devicesIn } from './gpus.ts';
 
@@ -17,14 +17,14 @@ export interface Gpu {
   uncorrectedErrors: number | null;
   powerLimitWatts: number | null;
   defaultPowerLimitWatts: number | null;
-  /** True if the driver has given the GPU up until it is reset. */
+  /** Whether the driver has given up the GPU until it is reset. */
   needsReset: boolean;
 }
 
 export interface ExpectedGpus {
-  /** A part of the GPU's name, in any case. */
+  /** A part of the GPU's expected name, in any case. */
   name?: string | undefined;
-  /** The memory of each GPU, in GB of 1024 MiB, as vendors count GPU memory. */
+  /** The expected memory of each GPU, in GB of 1024 MiB, as vendors count GPU memory. */
   vramGb?: number | undefined;
 }
 
@@ -39,7 +39,7 @@ const NUMBERS = [
 ];
 
 /**
- * The arguments that ask nvidia-smi for the values that `parseGpus` reads. The name comes last, as it may hold a comma.
+ * The arguments that ask nvidia-smi for the values that `parseGpus` reads. The name is last, since it may hold a comma.
  */
 export const GPU_QUERY = [
   `--query-gpu=${['index', 'uuid', ...NUMBERS, 'name'].join()}`,
@@ -72,8 +72,8 @@ export function parseGpus(output: string): Gpu[] {
 }
 
 /**
- * Returns why there is nothing to check, by CUDA_VISIBLE_DEVICES; null: there is. nvidia-smi counts GPUs, not the
- * instances that a GPU was cut into.
+ * Returns why the GPUs cannot be checked, by CUDA_VISIBLE_DEVICES; null: they can. nvidia-smi counts GPUs, not the
+ * instances that a GPU was divided into.
  */
 export function reasonNotToCheck(visible: string | undefined): string | null {
   if (visible === undefined) return null;
@@ -84,8 +84,8 @@ export function reasonNotToCheck(visible: string | undefined): string | null {
 
 /**
  * Returns everything wrong with the GPUs that an engine would see: what was found, what is expected, what to do.
- * @param visible CUDA_VISIBLE_DEVICES. Its numbers are taken for nvidia-smi's own; CUDA counts the same way if all GPUs
- * are of one kind
+ * @param visible CUDA_VISIBLE_DEVICES. Its numbers are read as nvidia-smi's own; CUDA counts in the same way if all
+ * GPUs are of one kind
  */
 export function checkGpus(
   gpus: readonly Gpu[],

@@ -62,20 +62,20 @@ const COUNT_LIMIT_MS = 10_000;
 
 /** The GPUs that an engine started from here would see. */
 export interface VisibleGpus {
-  /** The number of GPUs; 0 where there is no way to tell. */
+  /** The number of GPUs; 0 if it cannot be found out. */
   count: number;
-  /** Why the count is lower than that of the visible devices, for the log; null: it is not. */
+  /** The reason why the count is lower than that of the visible devices, for the log; null: it is not lower. */
   note: string | null;
 }
 
 /**
- * Counts the GPUs that an engine would see. CUDA shows a process one MIG instance, whatever else there is (NVIDIA's MIG
- * User Guide, "CUDA Device Enumeration").
+ * Counts the GPUs that an engine would see. CUDA shows a process only one MIG instance, whatever else there is
+ * (NVIDIA's MIG User Guide, "CUDA Device Enumeration").
  */
 export async function visibleGpus(env: NodeJS.ProcessEnv, signal?: AbortSignal): Promise<VisibleGpus> {
   const named = env.CUDA_VISIBLE_DEVICES === undefined ? null : devicesIn(env.CUDA_VISIBLE_DEVICES);
   if (named?.some((device) => device.startsWith('MIG-'))) return oneInstance(named.length);
-  // A single GPU counts as one, whether it is cut into instances or not.
+  // A single GPU counts as one, whether or not it is divided into instances.
   if (named && named.length < 2) return { count: named.length, note: null };
   const answer = await nvidiaSmi({ args: ['-L'], env, limitMs: COUNT_LIMIT_MS, ...(signal && { signal }) });
   const lines = answer.case === 'answered' ? answer.output.split('\n') : [];
