@@ -11,19 +11,19 @@ export interface ClientOptions {
   url: string;
   /** A token with the scope `submit`; `get`, `wait` and `ledger` also take one with `read`. */
   token?: string | undefined;
-  /** The queue at that address to use; its default one if left out. */
+  /** The id of the queue to use at that address; left out: its default queue. */
   queueId?: string | undefined;
-  /** The number of retries of a request that got no answer or a temporary error of the queue; 4 if left out. */
+  /** The number of retries of a request that got no answer or a temporary error of the queue; left out: 4. */
   retries?: number;
 }
 
 export interface WaitOptions {
-  /** The longest wait, seconds; without it as long as the job takes. */
+  /** The longest wait, s; left out: as long as the job takes. */
   seconds?: number;
   signal?: AbortSignal;
 }
 
-/** Thrown if the queue did not do what it was asked to. */
+/** Thrown if the queue did not carry out a request. */
 export class QueueError extends Error {
   override name = 'QueueError';
   /** The HTTP status; null: no answer came. */
@@ -39,13 +39,13 @@ export class QueueError extends Error {
 }
 
 const FIRST_PAUSE_MS = 250;
-/** The longest wait of one request for a job that is not settled, seconds; proxies cut longer ones. */
+/** The longest wait of one request for a job that is not settled, s; proxies cut longer ones. */
 const WAIT_PIECE_SECONDS = 60;
-/** A request is given up this many ms after the time that it asks the queue to wait. */
+/** A request is given up this long after the time that it asks the queue to wait, ms. */
 const ANSWER_WITHIN_MS = 30_000;
 
 /**
- * Stores jobs in a queue and reads them. Every method may throw QueueError, or what its signal was aborted with. A
+ * Stores jobs in a queue and reads them. Every method may throw QueueError, or the reason of its aborted signal. A
  * request with a temporary failure is repeated, which is safe: a submission without an id of its own is given one
  * first.
  */
@@ -61,12 +61,12 @@ export class JobClient {
     return this.#ask('POST', '', { body: { ...job, id: job.id ?? newJobId() }, signal });
   }
 
-  /** Returns the job as it stands. */
+  /** Returns the job in its present state. */
   get(id: string, signal?: AbortSignal): Promise<JobView> {
     return this.#ask('GET', `/${encodeURIComponent(id)}`, { signal });
   }
 
-  /** Returns the job once it is settled, or as it stands when the time is over. */
+  /** Returns the job once it is settled, or in its present state when the time is over. */
   async wait(id: string, { seconds = Number.POSITIVE_INFINITY, signal }: WaitOptions = {}): Promise<JobView> {
     const endsAt = performance.now() + seconds * 1000;
     for (;;) {
@@ -80,12 +80,12 @@ export class JobClient {
     }
   }
 
-  /** Cancels a job; one that is settled stays as it is. */
+  /** Cancels a job; a settled job stays as it is. */
   cancel(id: string, signal?: AbortSignal): Promise<JobView> {
     return this.#ask('DELETE', `/${encodeURIComponent(id)}`, { signal });
   }
 
-  /** Returns the steps of what happened to a job. */
+  /** Returns the steps in a job's ledger. */
   async ledger(id: string, signal?: AbortSignal): Promise<LedgerStep[]> {
     const path = `/${encodeURIComponent(id)}/ledger`;
     return (await this.#ask<{ steps: LedgerStep[] }>('GET', path, { signal })).steps;
@@ -126,7 +126,7 @@ export class JobClient {
   }
 }
 
-/** Keeps the JSON of the result as it was sent. */
+/** Returns a job with the JSON of its result as it was sent. */
 function withResult<T>(job: T, json: string): T {
   keepMembers(job, new TextEncoder().encode(json), ['result']);
   return job;
@@ -143,7 +143,7 @@ function isPassing({ status }: QueueError): boolean {
   return status === null || status === 429 || status >= 502;
 }
 
-/** Returns why `fetch` failed, which its message does not say and its cause does. */
+/** Returns why `fetch` failed, which is in its cause and not in its message. */
 function reasonOf(error: unknown): string {
   const { cause, message } = error as { cause?: { code?: string; message?: string }; message: string };
   return cause?.code ?? cause?.message ?? message;

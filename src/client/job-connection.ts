@@ -5,20 +5,22 @@ import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
 
 export interface ConnectionOptions extends ClientOptions {
-  /** The most jobs that are submitted and not settled at a time; 256 if left out. Further jobs wait in this program. */
+  /** The most jobs that are submitted and not settled at a time; left out: 256. Further jobs wait in this program. */
   inFlight?: number;
-  /** The seconds between pings; 15 if left out. A queue that is silent for two of them is gone. */
+  /** The time between pings, s; left out: 15. A queue that is silent for two of them is gone. */
   pingSeconds?: number;
 }
 
 const IN_FLIGHT = 256;
 /** The approximate number of characters in a frame of submissions. */
 const FRAME_CHARACTERS = 1_000_000;
-/** The pause before a job is submitted again after the queue said it is full, unless the queue said how long, ms. */
+/**
+ * After the queue said that it is full, a job is submitted again after this pause, ms, unless the queue named another.
+ */
 const FULL_PAUSE_MS = 1000;
 
 /**
- * A job that has not ended; a job that has ended is forgotten.
+ * The states of a job that has not ended; a job that has ended is forgotten.
  *
  * - `waiting`   to be submitted, on this connection or the next. → `sent`
  * - `sent`      submitted, not answered. → `accepted`, `waiting` (the connection broke, or the queue is full)
@@ -36,7 +38,7 @@ interface OpenJob {
 
 /**
  * One WebSocket for programs that submit many jobs: jobs that are ready in the same turn share a frame and a commit,
- * and results come as jobs end. When the connection breaks while jobs are open, the program dials again, submits what
+ * and results arrive as jobs end. If the connection breaks while jobs are open, the program dials again, submits what
  * was not confirmed and listens for the rest: since every job has an id, none is lost and none runs twice.
  */
 export class JobConnection {
@@ -61,7 +63,7 @@ export class JobConnection {
     });
   }
 
-  /** Submits a job and resolves with how it ended; never rejects. Waits while `inFlight` jobs are open. */
+  /** Submits a job and resolves with its end; never rejects. Waits while `inFlight` jobs are open. */
   async settle(job: NewJob): Promise<JobEnd> {
     await this.#place();
     return await this.#begin(job);
@@ -79,7 +81,7 @@ export class JobConnection {
 
   /**
    * Submits jobs as there is room for them, and returns them as they end.
-   * @throws QueueError when the connection is closed or denied; what the source throws
+   * @throws QueueError when the connection is closed or denied; any error of the source
    */
   results(jobs: Iterable<NewJob> | AsyncIterable<NewJob>): AsyncGenerator<JobEnd> {
     return resultsOf((job) => this.settle(job), jobs, this.#options.inFlight ?? IN_FLIGHT);
@@ -90,7 +92,7 @@ export class JobConnection {
     this.#giveUp(new QueueError('The connection was closed here.', null, 'closed'));
   }
 
-  /** Waits for a place in flight. */
+  /** Waits for a free place in flight. */
   async #place(): Promise<void> {
     const most = this.#options.inFlight ?? IN_FLIGHT;
     while (this.#open.size >= most && !this.#isClosed) {
@@ -108,7 +110,7 @@ export class JobConnection {
       return Promise.resolve({ id, error: new QueueError(message, 409, 'conflict') });
     }
     const text = writeJson({ ...job, id });
-    // The queue would close the connection for a job this large, each time it came.
+    // The queue would close the connection each time that it gets a job this large.
     if (!fitsUtf8(text, bounds.PAYLOAD_BYTES)) {
       const message = `The job "${id}" is larger than ${bounds.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
       return Promise.resolve({ id, error: new QueueError(message, 413, 'too_large') });
@@ -177,7 +179,7 @@ export class JobConnection {
         for (const id of frame.ids) this.#onUnknown(id);
         return;
       case 'error':
-        // The queue may or may not have taken the jobs of the frame: all that are not answered are submitted again.
+        // The queue may or may not have stored the jobs of the frame: all that are not answered are submitted again.
         for (const job of this.#open.values()) if (job.state === 'sent') this.#again(job, frame.error);
     }
   }

@@ -8,9 +8,9 @@ export type JobEnd =
   | { id: string; error: QueueError };
 
 /**
- * Settles jobs side by side and returns them in the order in which they end.
- * @param most jobs that run, or whose ends the program has not read yet: beyond it the source is not read
- * @throws QueueError of a job that failed for want of a connection; what the source throws
+ * Settles jobs concurrently and returns them in the order in which they end.
+ * @param most the most jobs that run or whose ends the program has not read; the source is read only below it
+ * @throws QueueError of a job that failed for lack of a connection; any error of the source
  */
 export async function* resultsOf(
   settle: (job: NewJob) => Promise<JobEnd>,

@@ -9,7 +9,7 @@ import {
 import { type ClientOptions, type JobClient, QueueError } from './client.ts';
 
 /**
- * Opens the socket. Node's WebSocket takes headers, as browsers' do not: there, only a queue without tokens can be
+ * Opens the socket. Node's WebSocket accepts headers; browsers' does not, so there only a queue without tokens can be
  * used.
  */
 function dial({ url, token, queueId }: ClientOptions): WebSocket {
@@ -22,8 +22,8 @@ function dial({ url, token, queueId }: ClientOptions): WebSocket {
 }
 
 /**
- * Asks by HTTP why a WebSocket was denied, which a socket does not say.
- * @returns the error that dialling again cannot mend, or null if it may
+ * Asks by HTTP why a WebSocket was denied, since a socket does not say.
+ * @returns the error if dialling again cannot help, or null if it may
  */
 async function whyDenied(client: JobClient): Promise<QueueError | null> {
   try {
@@ -35,7 +35,9 @@ async function whyDenied(client: JobClient): Promise<QueueError | null> {
   return null;
 }
 
-/** The pauses between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
+/**
+ * The pauses between attempts to connect, ms: doubling from the first to the last, each with up to half of it added.
+ */
 const PAUSE_MS = { first: 100, last: 10_000 };
 
 interface SocketOptions extends ClientOptions {
@@ -46,11 +48,11 @@ interface SocketUser {
   /** Returns whether a socket that broke is dialled again. */
   isNeeded(): boolean;
   onOpen(): void;
-  /** Handles a frame. @throws where it is no frame */
+  /** Handles a frame. @throws if it is not a valid frame */
   onFrame(frame: ClientAnswer): Promise<void>;
   /** Handles a broken connection: frames that were sent and not answered may be lost. */
   onBroken(): void;
-  /** Handles a queue that denies the connection, or sends a frame that cannot be read: it would do so again. */
+  /** Handles a queue that denies the connection, or sends a frame that cannot be read, since it would do so again. */
   onDenied(error: QueueError): void;
 }
 
@@ -110,11 +112,11 @@ export class KeptSocket {
       void this.#read(String(data));
     };
     socket.onclose = () => this.#onClose(socket);
-    // `close` follows an error.
+    // The event `close` follows each error.
     socket.onerror = () => {};
   }
 
-  /** Reads a frame. One that cannot be read ends the connection: its jobs would stay open for ever. */
+  /** Reads a frame. A frame that cannot be read ends the connection, since its jobs would stay open for ever. */
   async #read(text: string): Promise<void> {
     try {
       await this.#user.onFrame(readFrame(text));
@@ -173,7 +175,7 @@ export class KeptSocket {
   }
 }
 
-/** Parses a frame, and keeps the JSON of the results of settled jobs as it was sent. */
+/** Parses a frame, and preserves the JSON of the results of settled jobs as it was sent. */
 function readFrame(text: string): ClientAnswer {
   const frame = JSON.parse(text) as ClientAnswer;
   if (frame.type !== 'settled') return frame;

@@ -17,7 +17,7 @@ import { type PageFile, packPage } from '../dashboard/archive.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SOURCES = join(ROOT, 'src/dashboard');
 const FOLDER = join(ROOT, 'dist/dashboard');
-/** The page's files in one, as host/cloudflare/main.ts imports them. */
+/** The archive of the page's files, which host/cloudflare/main.ts imports. */
 const ARCHIVE = join(FOLDER, 'dashboard.bin');
 /** The record beside the archive: the fingerprint of its sources, and the files that went into it. */
 const MADE_OF = join(FOLDER, 'made-of.json');
@@ -95,14 +95,14 @@ function indexOf(names: string[]): string {
   });
 }
 
-/** Writes a file in one step: other processes may read it, or build it too, at this moment. */
+/** Writes a file in one step, since other processes may read or build it at this moment. */
 function put(path: string, contents: string | Uint8Array): void {
   const unfinished = `${path}.${process.pid}`;
   writeFileSync(unfinished, contents);
   renameSync(unfinished, path);
 }
 
-/** Changes when a file is added, removed or written, or another version of a package installed. */
+/** Returns a text that changes when a file is added, removed or written, or another version of a package installed. */
 function fingerprintOf(folder: string): string {
   const hash = createHash('sha256');
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();

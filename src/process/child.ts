@@ -16,7 +16,7 @@ let watchdog: Watchdog | undefined;
 
 /**
  * Guards the group of a child that was spawned with `detached: true`.
- * @param graceSeconds if this process is killed: time between SIGTERM and SIGKILL for the group; 0 kills it at once
+ * @param graceSeconds if this process is killed: the time between SIGTERM and SIGKILL for the group; 0 kills it at once
  */
 export function guardGroup({ pid }: ChildProcess, graceSeconds: number): ProcessGroup {
   // The child could not be started; its `error` event says why.
@@ -49,17 +49,17 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
 /**
  * Ends the process groups of an owner that was killed before it could do so itself (`kill -9`, out of memory).
  *
- * A small detached shell reads commands from a pipe. The kernel closes the pipe when this process ends, however it
- * ends; every group still watched then gets SIGTERM, and SIGKILL after its grace period.
+ * A small detached shell reads commands from a pipe. The kernel closes the pipe when this process ends in any way;
+ * every group still watched then gets SIGTERM, and SIGKILL after its grace period.
  */
 interface Watchdog {
-  /** @param graceSeconds time between SIGTERM and SIGKILL; 0 sends SIGKILL at once */
+  /** Watches a group. @param graceSeconds the time between SIGTERM and SIGKILL; 0 sends SIGKILL at once */
   watch(groupId: number, graceSeconds?: number): void;
   /** Stops watching a group that has ended: its id may be reused. */
   forget(groupId: number): void;
 }
 
-/** Commands are lines: `watch GROUP GRACE` and `forget GROUP`. */
+/** The shell's program. It reads a command from each line: `watch GROUP GRACE` or `forget GROUP`. */
 const SCRIPT = `
 watched=""
 while read -r command group grace; do
@@ -85,7 +85,7 @@ done
 wait
 `;
 
-/** Starts the shell. It exits with this process and does not keep it alive. */
+/** Starts the shell, which exits with this process and does not keep it alive. */
 export function startWatchdog(): Watchdog {
   const shell = spawn('/bin/sh', ['-c', SCRIPT], {
     detached: true,
@@ -94,7 +94,7 @@ export function startWatchdog(): Watchdog {
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
   });
   const commands = shell.stdin;
-  // If there is no shell, or the watchdog was killed, the protection is lost but this process goes on.
+  // If there is no shell, or the watchdog was killed, the protection is lost but this process continues.
   shell.on('error', () => {});
   commands?.on('error', () => {});
   shell.unref();

@@ -1,10 +1,10 @@
 import pRetry from 'p-retry';
 import { doubling } from './backoff.ts';
 
-/** A timer as its clock knows it. */
+/** A timer, opaque to all but its clock. */
 export type Timer = unknown;
 
-/** The clock that rules are given, so that tests and the simulations can use a virtual one. */
+/** The clock for the rules, so that tests and the simulations can use a virtual one. */
 export interface Clock {
   /** Returns the time, epoch ms; it never goes back. */
   now(): number;
@@ -15,7 +15,7 @@ export interface Clock {
 /** The longest timer of Node, ms: a longer one fires after 1 ms. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** A wait of any length, the longest in several parts. */
+/** A wait of any length; one too long for a single timer has several parts. */
 interface Wait {
   part?: NodeJS.Timeout;
 }
@@ -54,12 +54,12 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
 export interface TimeoutOptions {
   /** The caller's signal, which also aborts the signal that `run` gets. */
   signal?: AbortSignal | undefined;
-  /** Message of the timeout error; default `no answer within N s`. */
+  /** The message of the timeout error; left out: `no answer within N s`. */
   message?: string;
 }
 
 /**
- * Runs something for at most `ms`. If it ignores its signal it keeps running, but its outcome is discarded.
+ * Runs something for at most `ms`. If it ignores its signal it continues, but its outcome is discarded.
  * @param run gets a signal that is aborted at the timeout
  * @throws whatever `run` throws; an Error with the message at the timeout
  */
@@ -85,7 +85,7 @@ export async function withTimeout<T>(
   }
 }
 
-/** The longest pause, ms. With longer ones half of the limit could pass without a try, after an outage of seconds. */
+/** The longest pause, ms. With longer ones half of the limit could pass without a try after an outage of seconds. */
 const LONGEST_PAUSE_MS = 5000;
 
 export interface RetryOptions {

@@ -11,13 +11,13 @@ import { MASK, mayHoldSecret } from './secrets.ts';
 /** The building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
   text: () => z.string().trim().min(1),
-  /** A text that people see and that stands in addresses: an id. */
+  /** A text that people see and that is part of addresses: an id. */
   name: (most: number) =>
     variable
       .text()
       .max(most)
       .refine(isPlain, { error: 'expected no line breaks and no other control characters' }),
-  /** @param check throws what is wrong with a text */
+  /** A text that `check` accepts. @param check throws what is wrong with a text */
   checkedText: (check: (text: string) => unknown) =>
     variable.text().superRefine((text, context) => {
       try {
@@ -26,7 +26,7 @@ export const variable = {
         context.addIssue({ code: 'custom', message: (error as Error).message });
       }
     }),
-  /** A text that stands alone in an HTTP header, such as a token. */
+  /** A text that can be the value of an HTTP header, such as a token. */
   header: () =>
     z
       .string()
@@ -36,7 +36,7 @@ export const variable = {
         const problem = headerProblem(text);
         if (problem !== null) context.addIssue({ code: 'custom', message: problem });
       }),
-  /** `name=value,…`, values percent-encoded: the headers of OpenTelemetry's exporters. */
+  /** Headers as OpenTelemetry's exporters read them: `name=value,…`, values percent-encoded. */
   headers: () =>
     variable.checkedText((text) => {
       const wrong = text.split(',').findIndex((pair) => pair.trim() !== '' && !isHeader(pair));
@@ -84,7 +84,7 @@ export const variable = {
       .refine((text) => isIP(text) !== 0 || /^(?:\*|[\w.-]+)$/.test(text), {
         error: 'expected a name or an address, without http:// and without a port',
       }),
-  /** A folder or a file, which need not be there. */
+  /** A folder or a file, which need not exist. */
   path: () =>
     z
       .string()
@@ -159,7 +159,7 @@ function rangeOf(what: string, min: number, max: number): string {
     : `expected ${what} from ${min} to ${max}`;
 }
 
-/** User name and password of an address. */
+/** Matches the user name and password of an address. */
 const CREDENTIALS = /\/\/[^/?#\s]*@/;
 
 function protocolOf(text: string): string {
@@ -180,7 +180,7 @@ function isDecodable({ username, password }: URL): boolean {
   }
 }
 
-/** Returns whether a pair is `name=value` that HTTP takes as a header, the value percent-encoded (RFC 9110 §5.5). */
+/** Returns whether a pair is `name=value` that HTTP accepts as a header, the value percent-encoded (RFC 9110 §5.5). */
 function isHeader(pair: string): boolean {
   const [, name = '', value = ''] = /^([^=]*)=(.*)$/s.exec(pair.trim()) ?? [];
   try {
@@ -226,23 +226,23 @@ function pathProblem(text: string): string | null {
   }
 }
 
-/** Names of variables that hold addresses, which may hold secrets anywhere but in the host. */
+/** Matches names of variables that hold addresses, which may hold secrets anywhere but in the host. */
 const ADDRESS = /(?:url|endpoint|proxy|hosts?)$|webhook/i;
 const MOST_SHOWN = 200;
 
-/** Returns a wrong value as a message may show it. */
+/** Returns a wrong value in the form in which a message may show it. */
 function shownValue(name: string, value: string): string {
   const text = ADDRESS.test(name) || /@|:\/\//.test(value) ? shownAddress(value) : value;
   return JSON.stringify(text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
 }
 
-/** Returns scheme, host and port of what should be an address, however it is misspelt. */
+/** Returns scheme, host and port of a text that should be an address, however misspelt. */
 function shownAddress(text: string): string {
   const at = text.lastIndexOf('@');
   const scheme = /^[a-z][\w+.-]*:\/\//i.exec(text)?.[0] ?? '';
   const rest = text.slice(at < 0 ? scheme.length : at + 1);
   const [, host = '', more = ''] = /^([^/?#\s]*)(.*)$/s.exec(rest) ?? [];
-  // A bare word may be anything, a secret too.
+  // A bare word may be anything, even a secret.
   const isHost = /^localhost$|[.:\]]/.test(host) || scheme !== '';
   return `${scheme}${at < 0 ? '' : `${MASK}@`}${isHost ? host : MASK}${/^\/?$/.test(more) ? more : '/…'}`;
 }
@@ -254,7 +254,7 @@ export function withoutCredentials(text: string): string {
 
 /**
  * Returns the home folder of this user.
- * @param variable name of the variable that can set the folder which callers look for there
+ * @param variable the name of the variable that can set the folder for which callers look there
  * @throws UserError when this user has none
  */
 export function homeFolder(variable: string): string {

@@ -9,7 +9,7 @@ export const EXIT = {
   engineMissing: 3,
   /** The engine never became healthy; another start may succeed. */
   engineFailedToStart: 4,
-  /** The engine was healthy and ended without being asked to. */
+  /** The engine was healthy and ended although nobody asked it to. */
   engineDied: 5,
   /** The queue denied the token, or another worker took over this worker's id. */
   deniedByQueue: 6,

@@ -14,12 +14,10 @@ export const systemWeb: Web = {
   fetch,
 };
 
-/**
- * A post that failed early is tried again: a restarting receiver is back soon, and the connection may have been stale.
- */
+/** A post that failed early is tried again: a restarting receiver is back soon, or the reused connection was stale. */
 const POST_TRIES = 3;
 const POST_PAUSE_MS = 250;
-/** Default limit of a post, all tries together, ms. */
+/** The default limit of a post, all tries together, ms. */
 const POST_WITHIN_MS = 10_000;
 
 /** A response with a status that means failure. */
@@ -72,7 +70,7 @@ export function postJson(web: Web, post: Post): Promise<void> {
   });
 }
 
-/** Error codes for certificates that no authority known here has signed. */
+/** The error codes for certificates that no authority known here has signed. */
 const UNTRUSTED = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -84,7 +82,7 @@ const UNTRUSTED = new Set([
 /** Matches OpenSSL's error for an answer in HTTP instead of TLS. */
 const NO_TLS = /SSL routines:.*(wrong version number|packet length too long)/s;
 
-/** Returns why a request failed, for people: `fetch`, and clients around it, hide that in the error's causes. */
+/** Returns why a request failed, for people: `fetch`, and clients around it, hide the reason in the error's causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   let reason: NodeJS.ErrnoException = error;
@@ -96,7 +94,7 @@ export function reasonOf(error: unknown): string {
     return 'what answers there does not speak TLS: name it with http:// or ws://, or put what ends TLS before it';
   }
   if (!UNTRUSTED.has(code)) return message;
-  // Node advises a flag of its own, which nobody passes to a container.
+  // Node's own advice names a flag that nobody passes to a container.
   const what = message.replace(/; if the root CA is installed locally.*$/s, '');
   return `${what}: set NODE_EXTRA_CA_CERTS to a file with the certificate of its authority, as PEM`;
 }

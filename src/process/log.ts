@@ -8,7 +8,7 @@ import { secretHider } from './secrets.ts';
 
 export type { Logger } from 'pino';
 
-/** The part of pino's logger that code gets which only writes lines. */
+/** The part of pino's logger that code which only writes lines gets. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -35,12 +35,12 @@ export const logVariables = {
 const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
 
 /**
- * Makes the logger of a process: coloured lines on a terminal, JSON if the output is piped.
- * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`. In a worker of a RunPod
- * endpoint lines have the form of its console.
- * @param name the component, e.g. `worker`
+ * Makes the logger of a process: coloured lines on a terminal, JSON if the output is piped. `LOG_LEVEL` chooses the
+ * level (default info), `LOG_FORMAT` forces `pretty` or `json`. In a worker of a RunPod endpoint lines have the form of
+ * its console.
+ * @param name the component, such as `worker`
  * @param also gets each line too, as JSON; must not throw
- * @param local where the lines go otherwise, as JSON
+ * @param local where the lines go, as JSON; left out: the standard output
  * @throws UserError when there is no such level
  */
 export function createLogger(
@@ -64,7 +64,7 @@ export function createLogger(
   return pino(options, { write });
 }
 
-/** Returns the set variable; an empty value does not hide the one beneath. */
+/** Returns the variable if it is set; an empty value does not hide the one beneath. */
 function set({ LOG_LEVEL }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return LOG_LEVEL?.trim() ? { LOG_LEVEL } : {};
 }
@@ -87,7 +87,7 @@ export function localDestination(env: NodeJS.ProcessEnv): LogDestination {
   return { write: (line) => output.write(pretty(line)) };
 }
 
-/** Returns a function that writes a line of JSON for people: nothing but our colours steers their terminal. */
+/** Returns a function that writes a line of JSON for people: only our own colours steer their terminal. */
 export function prettyLines(colorize: boolean): (line: string) => string {
   const pretty = prettyFactory({
     colorize,
@@ -99,7 +99,7 @@ export function prettyLines(colorize: boolean): (line: string) => string {
   return (line) => pretty(line).split(ESCAPE).map(printable).join(ESCAPE);
 }
 
-/** The most bytes that wait while the output takes none; further lines are dropped. */
+/** The most bytes that wait while the output accepts none; further lines are dropped. */
 const MOST_UNWRITTEN = 1024 ** 2;
 /** A pipe whose reader stands still is tried again after this many ms. */
 const AGAIN_MS = 100;
@@ -111,8 +111,8 @@ const STDOUT = 1;
 let output: { write(text: string): void } | null = null;
 
 /**
- * Returns the output to which this process writes its log, at once and in order. If it takes nothing, as a full disk or
- * a pipe without a reader, the process goes on: up to 1 MiB waits.
+ * Returns the output to which this process writes its log, at once and in order. If it accepts nothing, like a full
+ * disk or a pipe without a reader, the process continues, and up to 1 MiB waits.
  */
 function logOutput(): { write(text: string): void } {
   output ??= openOutput();
@@ -163,7 +163,7 @@ function ownPipe(): number | null {
     if (fstatSync(opened).isFIFO()) return opened;
     closeSync(opened);
   } catch {
-    // The system is not Linux, or the pipe is another user's.
+    // The system is not Linux, or the pipe belongs to another user.
   }
   return null;
 }
@@ -191,8 +191,8 @@ function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
 
 /**
  * Makes the function that puts a line of our log into the form by which RunPod's console files lines under their jobs:
- * `{"requestId": id or null, "message": text, "level": "INFO"}`. It leaves the machine, so secrets in its text are
- * hidden.
+ * `{"requestId": id or null, "message": text, "level": "INFO"}`. Such a line leaves the machine, so secrets in its text
+ * are hidden.
  */
 function runpodLines(env: NodeJS.ProcessEnv): (line: string) => string {
   const hide = secretHider(env);

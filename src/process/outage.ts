@@ -1,6 +1,6 @@
 import type { Log } from './log.ts';
 
-/** Something that may fail for a while: logged once when it starts to fail and once when it works again. */
+/** The outage of something that may fail for a while, logged once when it begins and once when it ends. */
 export class Outage {
   readonly #log: Pick<Log, 'info' | 'warn'>;
   readonly #lines: { begins: string; ends: string };
@@ -15,12 +15,12 @@ export class Outage {
     return this.#problem !== null;
   }
 
-  /** The newest problem, for people; null while it works. */
+  /** The newest problem, for people; null while there is none. */
   get text(): string | null {
     return this.#problem === null ? null : `${this.#lines.begins}: ${this.#problem}`;
   }
 
-  /** @param problem null: it works */
+  /** Notes the present state. @param problem null: everything works */
   report(problem: string | null): void {
     const was = this.#problem;
     this.#problem = problem;

@@ -1,12 +1,10 @@
 import type { Log } from './log.ts';
 import { type ChooseProxy, type HttpProxy, readProxies } from './proxies.ts';
 
-/** Chooses how this process reaches other machines: directly, or through the proxies that the environment names. */
-
 let choose: ChooseProxy | null = null;
 
 /**
- * Lets the requests of this process go through the proxies of its environment, except those to engines and to this
+ * Sends the requests of this process through the proxies of its environment, except those to engines and to this
  * machine.
  * @throws UserError when the address of a proxy is not valid
  */
@@ -17,17 +15,17 @@ export async function useProxies(env: NodeJS.ProcessEnv): Promise<void> {
   useForFetch(choose);
 }
 
-/** Returns the proxy through which this process reaches an address, or null where it goes there directly. */
+/** Returns the proxy through which this process reaches an address, or null if it connects directly. */
 export function proxyFor(url: string | URL): HttpProxy | null {
   return choose?.(url) ?? null;
 }
 
-/** Returns the function by which this process chooses proxies, or null where none is named. */
+/** Returns the function by which this process chooses proxies, or null if the environment names none. */
 export function chosenProxies(): ChooseProxy | null {
   return choose;
 }
 
-/** Logs how this process reaches the queue, where proxies are named. */
+/** Logs how this process reaches the queue, if proxies are named. */
 export function logProxies(log: Pick<Log, 'info'>, queueUrl: string): void {
   if (choose === null) return;
   const proxy = choose(queueUrl);

@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { readEnvironment, variable } from './environment.ts';
 import { isLoopback } from './network.ts';
 
-/** A proxy that requests go through. */
+/** A proxy for requests. */
 export interface HttpProxy {
   /** The proxy's address, with its user name and password. */
   url: URL;
@@ -14,10 +14,10 @@ export interface HttpProxy {
   variable: string;
 }
 
-/** Chooses the proxy that a request goes through, or returns null where the request goes straight to its server. */
+/** Chooses the proxy for a request, or returns null if the request goes straight to its server. */
 export type ChooseProxy = (url: string | URL) => HttpProxy | null;
 
-/** The variables that name proxies. Those in small letters go first, as in curl. */
+/** The variables that name proxies. Those in small letters take precedence, as in curl. */
 const NAMES = { encrypted: ['https_proxy', 'HTTPS_PROXY'], plain: ['http_proxy', 'HTTP_PROXY'] } as const;
 type ProxyName = (typeof NAMES)['encrypted' | 'plain'][number];
 
@@ -34,7 +34,7 @@ const proxyVariables = {
 /**
  * Reads the proxies of the environment: `HTTPS_PROXY` serves encrypted connections, `HTTP_PROXY` the rest, and neither
  * serves the hosts of `NO_PROXY` or this machine.
- * @returns null where no proxy is named
+ * @returns null if no proxy is named
  * @throws UserError when the address of a proxy is not valid
  */
 export function readProxies(env: NodeJS.ProcessEnv): ChooseProxy | null {
@@ -64,9 +64,9 @@ function isThisMachine(host: string): boolean {
 }
 
 /**
- * Reads a list of hosts without a proxy, separated by commas or blanks: a name stands for itself and all below it, with
- * or without a dot or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` stands for any
- * characters. `http://` before a name and `/` behind it are ignored.
+ * Reads a list of hosts without a proxy, separated by commas or blanks. A name stands for itself and all names below
+ * it, with or without a dot or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*`
+ * stands for any characters. `http://` before a name and `/` after it are ignored.
  */
 function exceptionsIn(list: string): (url: URL) => boolean {
   const entries = list
@@ -100,7 +100,7 @@ function patternOf(name: string): (host: string) => boolean {
   return (host) => pattern.test(host);
 }
 
-/** Returns a name as URLs have it: in ASCII, without the dot that ends a fully qualified name. */
+/** Returns a name in the form of URLs: in ASCII, without the dot that ends a fully qualified name. */
 function asInAddress(name: string): string {
   const address = `http://${name}`;
   return withoutDot(URL.canParse(address) ? new URL(address).hostname : name);
@@ -121,7 +121,7 @@ function inNetwork(address: string, bits: number): (url: URL) => boolean {
   };
 }
 
-/** Returns the port of an address, also where the address leaves it out. */
+/** Returns the port of an address, even if the address leaves it out. */
 export function portOf({ protocol, port }: URL): string {
   return port || (/^(?:https|wss):$/.test(protocol) ? '443' : '80');
 }

@@ -3,11 +3,11 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { Agent, buildConnector } from 'undici';
 
-/** An address that only this machine or its own network reaches; another try would not change it. */
+/** The error for an address that only this machine or its own network reaches; another try would not change it. */
 export class PrivateAddressError extends Error {
   override name = 'PrivateAddressError';
 
-  /** @param remedy what allows it */
+  /** @param remedy the advice on how to allow the address */
   constructor(host: string, address: string, remedy: string) {
     const where = host === address ? `${host} is` : `${host} leads to ${address},`;
     super(`${where} a private address: ${remedy}`);
@@ -34,12 +34,12 @@ for (const [network, bits] of [
   PRIVATE.addSubnet(network, bits, 'ipv4');
 }
 for (const [network, bits] of [
-  // Unspecified, loopback, and IPv4 addresses in an old notation.
+  // These are unspecified, loopback, and IPv4 addresses in an old notation.
   ['::', 96],
   ['64:ff9b:1::', 48],
-  // IPv4 behind a translator of the old kind (SIIT).
+  // This network is IPv4 behind a translator of the old kind (SIIT).
   ['::ffff:0:0:0', 96],
-  // Tunnels that hold an IPv4 address: Teredo and 6to4.
+  // These are tunnels that hold an IPv4 address: Teredo and 6to4.
   ['2001::', 32],
   ['2002::', 16],
   ['fc00::', 7],
@@ -53,14 +53,14 @@ for (const [network, bits] of [
 const NAT64 = new BlockList();
 NAT64.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** Returns whether an IP address is one of the public internet. */
+/** Returns whether an IP address belongs to the public internet. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 0) return false;
   if (family === 4) return !PRIVATE.check(address, 'ipv4');
   const bare = address.split('%', 1)[0] as string;
   if (NAT64.check(bare, 'ipv6')) return isPublicAddress(lastFourBytes(bare));
-  // IPv4-mapped addresses are checked as what they hold.
+  // An IPv4-mapped address is checked as the IPv4 address in it.
   return !PRIVATE.check(bare, 'ipv6');
 }
 
@@ -72,8 +72,8 @@ function lastFourBytes(address: string): string {
 }
 
 /**
- * Resolves names, and fails for one that has no public address: the addresses checked are those connected to.
- * @param remedy the advice how to allow a private address
+ * Resolves names, and fails for one without a public address: the addresses checked are those connected to.
+ * @param remedy the advice on how to allow a private address
  */
 export function publicLookup(remedy: string, lookup: typeof systemLookup = systemLookup): LookupFunction {
   return (host, options, done) => {
@@ -101,7 +101,7 @@ export function publicAgent(
   const connect = buildConnector({ ...tls, lookup: publicLookup(remedy, lookup) });
   return new Agent({
     connect: (target, done) => {
-      // No lookup checks an address in the URL.
+      // No lookup checks an address that the URL itself holds.
       const host = withoutBrackets(target.hostname);
       if (isIP(host) === 0 || isPublicAddress(host)) connect(target, done);
       else done(new PrivateAddressError(host, host, remedy), null);

@@ -7,8 +7,8 @@ import { useProxies } from './outgoing.ts';
 import { secretHider } from './secrets.ts';
 
 /**
- * Runs a program, which uses the proxies of its environment, and exits with the program's code at once: a stuck child
- * must not keep the process alive. For a UserError only the message is printed, for any other error its stack.
+ * Runs a program, which uses the proxies of its environment, and exits at once with the program's code, since a stuck
+ * child must not keep the process alive. For a UserError it prints the message alone, for any other error the stack.
  */
 export async function runMain(run: () => Promise<number>): Promise<never> {
   process.once('uncaughtException', endWith);
@@ -20,7 +20,7 @@ export async function runMain(run: () => Promise<number>): Promise<never> {
   }
 }
 
-/** Prints what was thrown, and exits with the code that it stands for. */
+/** Prints what was thrown, and exits with its exit code. */
 export function endWith(error: unknown): never {
   const isMistake = error instanceof UserError;
   const text = isMistake ? error.message : sourceStack(error);
@@ -32,9 +32,9 @@ export function endWith(error: unknown): never {
 const PLACE = /(file:\/\/\/[^\s()]+\.js):(\d+):(\d+)/g;
 
 /**
- * Returns what was thrown for people to read: its stack, with the places in the sources instead of those in a bundle
- * that has its map beside it. Node's own `--enable-source-maps` reads every map at the start, a sixth of a worker's
- * start.
+ * Returns what was thrown for people to read: its stack, with places in the sources instead of those in a bundle that
+ * has its map beside it. Node's own `--enable-source-maps` reads every map at the start, which takes a sixth of a
+ * worker's start.
  */
 export function sourceStack(thrown: unknown): string {
   if (!(thrown instanceof Error)) return `thrown: ${String(thrown)}`;
@@ -59,7 +59,7 @@ function mapBeside(path: string): SourceMap {
   return new SourceMap(JSON.parse(readFileSync(`${path}.map`, 'utf8')));
 }
 
-/** Returns a place in the sources. @throws Error if the map does not have this place */
+/** Returns a place in the sources. @throws Error if the map lacks it */
 function placeInSource(path: string, map: SourceMap, line: number, column: number): string {
   const origin = map.findOrigin(line, column);
   if (!('fileName' in origin) || !origin.fileName) throw new Error('not from a source of ours');

@@ -1,12 +1,12 @@
 const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
-/** Names of variables that hold lists of tokens or of headers, or command lines, which may hold a key. */
+/** Matches names of variables that hold lists of tokens or of headers, or command lines, which may hold a key. */
 const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND|HEADERS)$/;
 /** Matches a flag of a command line whose values are secrets, such as `--api-key`, together with these values. */
 const SECRET_ARGUMENTS = /--?[\w-]*(?:key|token|secret|password)(?:=|\s+)((?:(?!-)\S+\s*)+)/gi;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
 
-/** Replaces a secret. */
+/** The text that replaces a secret. */
 export const MASK = '(secret)';
 
 /** Returns whether messages must hide the value of a variable of this name. */
@@ -22,13 +22,13 @@ export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
   const secrets = Object.entries(env)
     .flatMap(([name, value = '']) => secretsIn(name, value))
     .filter((value) => value.length >= SHORTEST_SECRET)
-    // The longest first: nothing of it is left where another one is its beginning.
+    // The longest secret is replaced first, so that no part of it stays if another secret is its beginning.
     .sort((a, b) => b.length - a.length);
   return (text) => secrets.reduce((shown, secret) => shown.replaceAll(secret, MASK), text);
 }
 
 function secretsIn(name: string, value: string): string[] {
-  // A file that holds a secret may end in a line break, which is no part of the secret.
+  // A file that holds a secret may end in a line break, which does not belong to the secret.
   if (SECRET_VARIABLE.test(name)) return [value.trim()];
   if (!HOLDS_SECRETS.test(name)) return [];
   if (name.endsWith('_HEADERS')) return listed(value).map((pair) => pair.replace(/^[^=]*=/, ''));

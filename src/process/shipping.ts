@@ -38,18 +38,18 @@ export function instanceIdOf(
 
 /** The loggers of one process; their lines may be shipped too. */
 export interface Logging {
-  /** @param name `engine` for the engine's own lines, else the component */
+  /** Makes a logger. @param name `engine` for the engine's own lines, else the component */
   createLogger(name: string): Logger;
-  /** The process must exit within this time, ms from now: sending the last lines may take no longer. */
+  /** Sets the time within which the process must exit, ms from now: sending the last lines may take no longer. */
   mustEndWithin(ms: number): void;
 }
 
 /**
- * Runs a process whose log lines are sent to `CASOLA_LOGS_URL` too, if that is set, the last of them before
- * it resolves or rejects. An error it rejects with is one of these lines.
+ * Runs a process whose log lines are sent to `CASOLA_LOGS_URL` too, if that is set; the last lines are sent before it
+ * resolves or rejects. An error with which it rejects is one of these lines.
  *
- * If a variable is wrong nothing is sent: reporting it is up to `run`.
- * @param name of the process, for its own log line about lines that do not arrive
+ * If a variable is wrong nothing is sent, and `run` has to report the variable.
+ * @param name the name of the process, for the log line about lines that do not arrive
  */
 export async function withLogging<T>(
   name: string,
@@ -83,7 +83,7 @@ function startShipping(name: string, env: NodeJS.ProcessEnv) {
   if (!given?.CASOLA_LOGS_URL) return null;
   const { CASOLA_LOGS_URL: url, CASOLA_API_TOKEN: token } = given;
   const identity = { instance_id: instanceIdOf(given), queue_id: given.CASOLA_QUEUE_ID };
-  // The lines of this logger are not shipped: a line about a failure to ship would be of no use there.
+  // The lines of this logger are not shipped, since a line about a failure to ship would be useless there.
   const log = createLogger(name, env);
   const shipper = new LogShipper({
     clock: systemClock,
@@ -128,7 +128,7 @@ export function entryOf(line: string, configId: string, hide: (text: string) => 
 
 /** A log line in the form of the receiver at `CASOLA_LOGS_URL`. */
 export interface LogEntry {
-  /** The time of the line, whole epoch seconds. */
+  /** The time of the line, epoch s, whole. */
   timestamp: number;
   level: 'info' | 'warning' | 'error';
   /** The line's origin; `vllm` stands for any engine. */
@@ -141,8 +141,8 @@ export interface LogEntry {
 /** The most lines in a batch, by the base protocol. */
 const MOST_IN_BATCH = 1000;
 /**
- * The most bytes of a batch as JSON, which makes six of a control character. Proxies take 1 MB by default, and a batch
- * that is too large once is refused for ever.
+ * The most bytes of a batch as JSON, in which a control character takes six. Proxies accept 1 MB by default, and would
+ * refuse a batch that is too large for ever.
  */
 const MOST_BYTES = 900_000;
 const MOST_KEPT = 10_000;
@@ -154,7 +154,7 @@ export interface LogShipperPorts {
   intervalMs: number;
   /** Posts a batch. Rejects if it was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;
-  /** The outage that is noted after each batch, by whether it arrived. */
+  /** The outage that each batch updates, by whether it arrived. */
   outage: Outage;
 }
 
@@ -173,7 +173,7 @@ export class LogShipper {
     this.#ports = ports;
   }
 
-  /** Sends the buffered lines once an interval from now on. */
+  /** Starts to send the buffered lines once an interval. */
   start(): void {
     const { clock, intervalMs } = this.#ports;
     this.#timer = clock.setTimeout(() => {
@@ -189,7 +189,7 @@ export class LogShipper {
     if (this.#entries.length >= MOST_IN_BATCH && !this.#ports.outage.isOn) void this.flush();
   }
 
-  /** Sends everything, one batch at a time, until one is refused. */
+  /** Sends all lines, one batch at a time, until a batch is refused. */
   flush(): Promise<void> {
     this.#posting ??= this.#postAll().finally(() => {
       this.#posting = null;
@@ -245,7 +245,7 @@ export class LogShipper {
   }
 }
 
-/** The line that takes the place of dropped ones. */
+/** Returns the line that takes the place of dropped ones. */
 function gap(dropped: number, next: LogEntry): LogEntry {
   const { timestamp, config_id } = next;
   const message = `${dropped} older log lines were dropped: they could not be sent in time`;

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Signals that ask a process to end. */
 export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** npm forwards a Ctrl-C that the terminal has already delivered: within this time the two count as one, ms. */
+/** npm forwards a Ctrl-C that the terminal has already delivered: within this time, ms, the two count as one. */
 const SAME_SIGNAL_MS = 300;
 
 /** A signal and when it came, ms on a monotonic clock. */
@@ -13,12 +13,12 @@ export interface ReceivedSignal {
   at: number;
 }
 
-/** Returns whether the second signal is the first one delivered again, rather than a user who insists. */
+/** Returns whether the second signal is the first one delivered again, and not a user who insists. */
 export function isSameSignal(last: ReceivedSignal, next: ReceivedSignal): boolean {
   return last.name === next.name && next.at - last.at < SAME_SIGNAL_MS;
 }
 
-/** The first signal asks for an orderly shutdown, the second for an immediate end. */
+/** The signals to end: the first asks for an orderly shutdown, the second for an immediate end. */
 export interface EndSignals {
   first: Promise<NodeJS.Signals>;
   second: Promise<NodeJS.Signals>;
@@ -28,7 +28,7 @@ export interface EndSignals {
 
 /**
  * Listens for signals until released.
- * @param reload given: SIGHUP calls it, and ends the process only when the terminal it was started in is gone
+ * @param reload if given, SIGHUP calls it, and ends the process only when the terminal it was started in is gone
  */
 export function endSignals(
   now: () => number = () => performance.now(),
@@ -60,8 +60,8 @@ export function endSignals(
 const HEARD_WITHIN_MS = 200;
 
 /**
- * Waits for the start of something.
- * @returns the signal, if one came first and ended the start, which is then no failure
+ * Waits for something to start.
+ * @returns the signal, if one came first and ended the start, which then has not failed
  */
 export async function unlessSignalled<T>(
   starting: Promise<T>,

@@ -50,7 +50,7 @@ export function tunnelled(proxy: HttpProxy, target: URL) {
     tunnel(proxy, `${hostname}:${portOf(target)}`).then(
       (socket) => {
         const isEncrypted = protocol === 'wss:';
-        // Node compares the certificate with the host, also where that is an address, which TLS does not name.
+        // Node compares the certificate with the host, even with an address, which TLS does not name.
         const host = hostname.replace(/^\[(.*)\]$/, '$1');
         connected(
           null,
@@ -63,8 +63,8 @@ export function tunnelled(proxy: HttpProxy, target: URL) {
 }
 
 /**
- * Sends each request through its proxy or, where it has none, straight to its server. Encrypted requests and upgrades
- * go through a tunnel; the proxy forwards plain HTTP, since proxies open no tunnels to port 80.
+ * Sends each request through its proxy or, if it has none, straight to its server. Encrypted requests and upgrades go
+ * through a tunnel; the proxy forwards plain HTTP, since proxies open no tunnels to port 80.
  */
 class ProxyDispatcher extends Dispatcher {
   readonly #choose: ChooseProxy;
@@ -106,7 +106,7 @@ class ProxyDispatcher extends Dispatcher {
   }
 }
 
-/** Puts an IPv6 address into brackets again, which undici takes away. */
+/** Returns an IPv6 address with the brackets that undici removes. */
 function bracketed(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }

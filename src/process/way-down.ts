@@ -1,12 +1,13 @@
 /**
- * The way down of a container after a signal: what comes when the grace of its running jobs is over, in this order, ms.
- * Each step ends when the sum up to it is reached, counted from the end of the grace, so that one that is done early
- * leaves its time to those after it. With the default grace of 5 s all of them fit the 10 s of `docker stop`.
+ * The steps in which a container ends after a signal, once the grace of its running jobs is over, in this order, ms.
+ * Each step ends at the latest when the sum up to it is reached, counted from the end of the grace, so that a step that
+ * is done early leaves its time to the later ones. With the default grace of 5 s all of them fit the 10 s of `docker
+ * stop`.
  */
 const STEPS = {
   /** The queue acknowledges results and releases. */
   acknowledgements: 1500,
-  /** The worker's sockets are closed, and its last heartbeat is sent, side by side. */
+  /** The worker's sockets are closed while its last heartbeat is sent. */
   goodbye: 250,
   /** The worker sends its last spans. */
   spans: 150,
@@ -22,7 +23,7 @@ const STEPS = {
 
 /** The default grace of running jobs, s. */
 export const GRACE_SECONDS = 5;
-/** A process that is not gone this many ms after SIGKILL is stuck in the kernel. */
+/** A process that still exists this many ms after SIGKILL is stuck in the kernel. */
 export const KILL_MS = 1000;
 /** A process that ends without a signal may take this many ms for its last lines and spans. */
 export const LAST_WORDS_MS = 800;

@@ -7,7 +7,7 @@ import { checkAlertUrl } from './webhooks.ts';
 export const DEFAULT_QUEUE = 'vllm-queue';
 
 /**
- * A row of the table of all settings of a queue. From this table come the variables that `worker-vllm queue` and `up`
+ * A row of the table of all settings of a queue. This table yields the variables that `worker-vllm queue` and `up`
  * read, their help, the bindings of the gateway and its objects, the defaults of the queue's rules, and the table in
  * docs/settings.md (a test compares them). A row without help is a constant with its reason beside it: only tests set
  * another value, to be quick.
@@ -55,7 +55,7 @@ export const QUEUE_SETTINGS = {
   },
   retention_seconds: {
     kind: 'seconds',
-    // The queue keeps results for a week, so that users can still ask about them.
+    // The queue stores results for a week, so that users can still ask for them.
     default: 7 * 86_400,
     min: 1,
     max: TEN_YEARS_SECONDS,
@@ -137,19 +137,19 @@ export const QUEUE_SETTINGS = {
     help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
 
-  // A worker whose connection broke redials within seconds; a longer grace makes callers wait for one that died.
+  // A worker whose connection broke redials within seconds; a longer grace makes callers wait for a worker that died.
   reconnect_grace_seconds: {
     kind: 'seconds',
     default: bounds.RECONNECT_GRACE_SECONDS,
     min: 0,
   },
-  // Two missed pings mean a dead connection. Proxies close a connection that is quiet for 60 s or more.
+  // Two missed pings mean that the connection is dead. Proxies close a connection that is quiet for 60 s or more.
   ping_seconds: {
     kind: 'seconds',
     default: bounds.PING_SECONDS,
     min: 1,
   },
-  // The gateway holds each waiting body once more: both take half of a small machine of 512 MB.
+  // The gateway holds each waiting body a second time: both copies take half of a small machine of 512 MB.
   max_waiting_bytes: {
     kind: 'bytes',
     default: 128 * 1024 * 1024,
@@ -196,7 +196,7 @@ export type QueueSettingValues = {
   [Name in QueueSettingName]: Table[Name]['kind'] extends 'text' ? string : number;
 };
 
-/** The settings as bindings of the gateway and its objects: texts, and only those that were set. */
+/** The settings as bindings of the gateway and its objects: texts, and only those that are set. */
 export type QueueSettingBindings = { [Name in QueueSettingName as Uppercase<Name>]?: string };
 
 /** Returns the table's rows as one type, for code that goes over all of them. */
@@ -246,7 +246,7 @@ export function defaultText(setting: QueueSetting): string {
 /** The durations and limits of one queue, from the table of settings. */
 export type QueueSettings = {
   queue_id: string;
-  /** The beginning of the keys of the queue's files (protocol/file-keys.ts); empty where no secret is configured. */
+  /** The beginning of the keys of the queue's files (protocol/file-keys.ts); empty if no secret is configured. */
   file_key_mac: string;
 } & QueueSettingValues;
 

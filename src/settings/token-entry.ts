@@ -5,16 +5,18 @@ import { isPlain, Limits } from '../protocol/index.ts';
 export const SCOPES = ['submit', 'worker', 'launcher', 'read', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** The fields of a token's entry that its maker chooses, wherever the token was made. */
+/** The fields of a token's entry that whoever makes the token chooses. */
 export const TokenBounds = z.object({
   scopes: z.array(z.enum(SCOPES)).min(1),
   /** The tenant whose jobs the token submits and sees; left out: the token's name. */
   tenant: z.string().min(1).max(256).optional(),
-  /** The id of the only worker that may use the token, or a pattern of ids: `runpod-*`. Left out: any worker. */
+  /**
+   * The id of the only worker that may use the token, or a pattern of ids, such as `runpod-*`. Left out: any worker.
+   */
   worker_id: z.string().max(256).regex(/^\S+$/).optional(),
   /**
    * The highest priority of the token's requests and jobs, in the queue and at an engine that schedules by priority
-   * (there the lowest number goes first: -5 needs 5); lines of batches have -10. Left out: 0, or any for `admin`.
+   * (where the lowest number comes first: -5 needs 5); lines of batches have -10. Left out: 0, or any for `admin`.
    */
   highest_priority: z.number().int().min(-10).max(1000).optional(),
   /** The priority of requests and jobs that name none, but never above the highest. Left out: 0. */
@@ -24,7 +26,8 @@ export const TokenBounds = z.object({
   /** The models that the token may use, by the names that callers use; `*` stands for any characters. Left out: all. */
   models: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
   /**
-   * The paths that the token may use; `*` is any characters: `/v1/embeddings`, `/v1/*`. Left out: all of its scopes.
+   * The paths that the token may use; `*` stands for any characters: `/v1/embeddings`, `/v1/*`. Left out: all of its
+   * scopes.
    */
   routes: z
     .array(
@@ -43,7 +46,8 @@ export const TokenBounds = z.object({
 });
 
 /**
- * Refuses names that are not plain, since they are shown, and stand in addresses. Older entries are read as they are.
+ * Refuses names that are not plain, since they are shown, and are part of addresses. Older entries are read as they
+ * are.
  */
 function onlyPlain(entry: object, context: z.RefinementCtx): void {
   for (const [field, value] of Object.entries(entry)) {
@@ -65,7 +69,7 @@ export const TokenRequest = TokenBounds.extend({
 
 const { scopes: _, ...changeable } = TokenBounds.shape;
 
-/** The body of `PATCH /api/tokens/{name}`: a field that is left out stays, null removes it. */
+/** The body of `PATCH /api/tokens/{name}`: a field that is left out stays, and null removes it. */
 export const TokenChanges = z
   .strictObject(
     Object.fromEntries(
@@ -100,14 +104,12 @@ export interface EndedToken {
   sha256: string;
   /**
    * Whether the token is refused from now on, so that its requests end too; false: its entry has changed, and its
-   * sockets dial again.
+   * sockets have to dial again.
    */
   isGone: boolean;
 }
 
-/**
- * Returns the tokens that have to end after a change: those that are refused now, or may do something else than before.
- */
+/** Returns the tokens that have to end after a change: those that are refused now, or whose rights have changed. */
 export function endedTokens(before: readonly TokenEntry[], now: readonly TokenEntry[]): EndedToken[] {
   const bySecret = new Map(now.map((entry) => [entry.sha256, entry]));
   return before.flatMap((entry): EndedToken[] => {
@@ -118,7 +120,7 @@ export function endedTokens(before: readonly TokenEntry[], now: readonly TokenEn
   });
 }
 
-/** Returns the fields that count when a socket opens: nobody has to redial for other limits, weights or priorities. */
+/** Returns the fields that count when a socket opens. Other limits, weights or priorities make nobody redial. */
 function opensAs(entry: TokenEntry): string {
   const { name, scopes, tenant, worker_id, models, routes, expires_at } = entry;
   return JSON.stringify([name, scopes, tenant, worker_id, models, routes, expires_at]);

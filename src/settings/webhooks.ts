@@ -34,7 +34,10 @@ export function checkAlertUrl(text: string): void {
   if (url.username || url.password) throw new Error('expected a URL without a user name and password');
 }
 
-/** Returns why nothing is posted to this address, or null. The text names the host alone: the rest may be a secret. */
+/**
+ * Returns why nothing is posted to this address, or null. The text names the host alone, since the rest may be a
+ * secret.
+ */
 export function webhookProblem(text: string, hosts: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) return 'webhook: expected an https:// URL';

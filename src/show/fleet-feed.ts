@@ -3,11 +3,11 @@ import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-
 
 /**
  * The state of the feed:
- * - `connecting`: nothing came over the WebSocket yet
+ * - `connecting`: nothing has come over the WebSocket yet
  * - `live`: views come over the WebSocket
- * - `polling`: something between here and the queue refuses WebSockets
- * - `lost`: the feed was in one of these states, and tries again
- * - `denied`: the API wants another token; only `retry` tries again
+ * - `polling`: something between here and the queue refuses WebSockets, so the feed polls
+ * - `lost`: the feed lost its connection, and tries again
+ * - `denied`: the API requires another token; only `retry` tries again
  *
  * connecting → live | polling | lost | denied; live, polling → lost | denied; lost, denied → live | polling.
  */
@@ -18,15 +18,15 @@ interface FleetFeedPorts {
   open(): WebSocket;
   /** Reads `GET /api/fleet`. */
   read(signal: AbortSignal): Promise<FleetView>;
-  /** Returns whether an error that `read` threw says that another token is wanted. */
+  /** Returns whether an error that `read` threw says that another token is required. */
   isDenied(error: unknown): boolean;
   /** Called with the newest view, and the frame that brought it. */
   onView(view: FleetView, frame: FleetFrame): void;
-  /** Called where the server answers and has nothing newer. */
+  /** Called when the server answers and has nothing newer. */
   onConfirmed(): void;
   /**
-   * @param retryAtMs when the next try comes, by this machine's clock; null where none is planned
-   * @param error what `read` last threw; null where it was not called, or succeeded
+   * @param retryAtMs when the next try comes, by this machine's clock; null: none is planned
+   * @param error the error that `read` last threw; null: it was not called, or succeeded
    */
   onState(state: FeedState, retryAtMs: number | null, error: unknown): void;
 }
@@ -35,13 +35,13 @@ interface FleetFeedPorts {
 const SILENCE_MS = 25_000;
 const PING_MS = 10_000;
 const POLL_MS = 5_000;
-/** After this many failed upgrades polling takes over. */
+/** Polling begins after this many failed upgrades. */
 const SOCKET_TRIES = 3;
 /** While polling, a socket is tried again after this many ms. */
 const RETRY_SOCKET_MS = 60_000;
 const BACKOFF_MS = { first: 500, most: 10_000 };
 
-/** Keeps a view of the fleet current: over the live socket, by polling where none can be opened. */
+/** Keeps a view of the fleet current, over the live socket, or by polling if none can be opened. */
 export class FleetFeed {
   readonly #ports: FleetFeedPorts;
   #view: FleetView | null = null;
@@ -61,7 +61,10 @@ export class FleetFeed {
     this.#ports = ports;
   }
 
-  /** @param known a view that was read from the API before: the socket then brings only what changed since */
+  /**
+   * Starts the feed. @param known a view that was read from the API before: the socket then brings only what changed
+   * since
+   */
   start(known: FleetView | null = null): void {
     if (known) this.#show(known, { type: 'full', view: known }, 'connecting');
     this.#connect();
@@ -128,7 +131,7 @@ export class FleetFeed {
     socket?.close();
   }
 
-  /** Sends the version of the known view, so that only what changed since has to come. */
+  /** Sends the version of the known view, so that only later changes have to come. */
   #watch(): void {
     const view = this.#view;
     this.#send({ type: 'watch', ...(view && { epoch: view.epoch, version: view.version }) });
@@ -162,7 +165,7 @@ export class FleetFeed {
     this.#ports.onState(state, retryAtMs, error);
   }
 
-  /** Calls the API, since a browser does not tell why an upgrade failed. */
+  /** Calls the API after a close, since a browser does not tell why an upgrade failed. */
   async #afterClose(): Promise<void> {
     this.#failures += 1;
     let error: unknown = null;
@@ -216,7 +219,7 @@ export class FleetFeed {
   #watchSilence(): void {
     if (!this.#isOpen || this.#isHidden) return;
     if (Date.now() - this.#heardAt > SILENCE_MS) return this.#socket?.close();
-    // No ping is sent before the last one was answered.
+    // No ping is sent before the last one has been answered.
     if (this.#isPinged) return;
     this.#isPinged = true;
     this.#socket?.send('ping');
@@ -224,8 +227,8 @@ export class FleetFeed {
 }
 
 /**
- * Returns the view after a frame, or null where a frame before it is missing; rows that the frame does not name stay
- * the same objects.
+ * Returns the view after a frame, or null if a frame before it is missing. Rows that the frame does not name stay the
+ * same objects.
  */
 export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView | null {
   if (frame.type === 'full') return frame.view;

@@ -1,6 +1,6 @@
 import * as spelled from '../protocol/text.ts';
 
-/** The sign for a value that is not known; never 0. */
+/** The sign for an unknown value, for which 0 is never written. */
 export const UNKNOWN = '–';
 
 type Known<T> = T | null | undefined;
@@ -10,7 +10,7 @@ export function duration(ms: Known<number>): string {
   return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.duration(ms);
 }
 
-/** Returns an age that ticks: in whole seconds at its smallest. */
+/** Returns an age that ticks, in whole seconds at its smallest. */
 export function age(ms: Known<number>): string {
   return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.age(ms);
 }
@@ -43,7 +43,7 @@ function threeFigures(value: number): string {
   return size < 0.005 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
 }
 
-/** Returns the rate of a count in a span: `12.4 k/s`, `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
+/** Returns the rate of a count in a span: `12.4 k/s`, `3.1/s`, and if that would be 0, `4/min` or `4/h`. */
 export function rate(counted: Known<number>, seconds: number): string {
   if (counted == null || !Number.isFinite(counted)) return UNKNOWN;
   const aSecond = counted / seconds;
@@ -85,10 +85,10 @@ export function memory(used: Known<number>, total: Known<number>): string {
   return `${gigabytes(used)}/${gigabytes(total)} GB`;
 }
 
-/** @param share from 0 to 1 */
+/** Returns a share as a percentage. @param share from 0 to 1 */
 export function percent(share: Known<number>): string {
   if (share == null || !Number.isFinite(share)) return UNKNOWN;
-  // Neither all nor nothing is shown before it is true.
+  // Neither 0 nor 100 is shown before it is true.
   const rounded = Math.round(share * 100);
   if (rounded === 100 && share < 1) return '99 %';
   if (rounded === 0 && share > 0) return '<1 %';
@@ -112,7 +112,7 @@ export function shortId(id: string): string {
 }
 
 /**
- * Returns a time such as `14:02:11 CET`, after its day where that is not today. @param timeZone left out for this
+ * Returns a time such as `14:02:11 CET`, preceded by its day if that is not today. @param timeZone left out: this
  * machine's
  */
 export function exactTime(at: Known<number>, timeZone?: string, now = Date.now()): string {

@@ -11,7 +11,7 @@ export function stepsDone(launch: LaunchRow): number {
   return launch.accepted_at === null ? 0 : 1;
 }
 
-/** Returns what a launch does now, in a few words. */
+/** Says what a launch does now, in a few words. */
 export function doingNow(launch: LaunchRow): string {
   const { state, loading, provider, ready_at } = launch;
   switch (state) {
@@ -59,8 +59,8 @@ export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
 }
 
 /**
- * Returns the launches that there is room for: those under way, and the newest others in the room that is left. A
- * shown launch keeps its place until it is no longer under way and another needs it, so that no row moves.
+ * Returns the launches for which there is room: those under way, and the newest others in the remaining room. A shown
+ * launch keeps its place until it is no longer under way and another launch needs the place, so that no row moves.
  * @param before the launches that were last shown
  */
 export function keepLaunches(

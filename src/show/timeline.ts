@@ -12,11 +12,11 @@ interface Span {
 
 /** An attempt at a job, or the time before the first one. */
 export interface Lane {
-  /** The attempt's number, from 1; 0 where no worker had the job. */
+  /** The attempt's number, from 1; 0: no worker had the job. */
   attempt: number;
   worker_id: string | null;
   spans: Span[];
-  /** The end of the attempt, with its reason; null while it goes on. */
+  /** The end of the attempt, with its reason; null: it is still running. */
   end: { step: string; detail: string | null } | null;
 }
 
@@ -43,8 +43,8 @@ export const ENDS: Record<string, string> = {
 
 /**
  * Returns a job's ledger as lanes, one for each attempt: the wait for it, and its activities. A step that only repeats
- * an end, or refuses a result after it, has no length, and is left to the list of steps.
- * @param now epoch ms: where an attempt that goes on ends for now
+ * an end, or refuses a result after it, has no length, and appears only in the list of steps.
+ * @param now epoch ms; the provisional end of a running attempt
  */
 export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline | null {
   const first = steps[0];
@@ -52,7 +52,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   const from = Date.parse(first.at);
   const lanes: Lane[] = [];
   let current: (Lane & { since: number; firstToken: number | null }) | null = null;
-  /** Since when no worker has had the job; null while one has it. */
+  /** The time since which no worker has had the job; null: a worker has it. */
   let waits: number | null = from;
   const close = (at: number) => {
     if (!current) return;
@@ -70,7 +70,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
     } else if (step === 'first_token' && current) current.firstToken = at;
     else if (step === 'retried') waits = at;
     else if (step === 'moved') {
-      // The queue may have learnt before that the attempt is over.
+      // The queue may have learnt earlier that the attempt is over.
       if (current) current.end = { step, detail };
       else if (lanes.length > 0) lanes.at(-1)!.end = { step, detail };
       close(at);
@@ -104,7 +104,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   return { from, to, lanes, repeatsWorker: new Set(workers).size < workers.length };
 }
 
-/** Returns whether the end of a job only repeats how its last attempt failed: then nothing was waited for. */
+/** Returns whether the end of a job only repeats how its last attempt failed, so that the job waited for nothing. */
 function repeatsFailure(last: Lane | undefined, step: string, detail: string | null): boolean {
   const hasFailed = last?.end?.step === 'attempt_failed' || last?.end?.step === 'lease_expired';
   return hasFailed && step === 'settled' && detail?.startsWith('failed') === true;
@@ -115,7 +115,7 @@ function isLast(step: string): boolean {
 }
 
 /**
- * Returns the spans of an attempt. It reads its prompt until its first token; without one, as where nothing is
+ * Returns the spans of an attempt. It reads its prompt until its first token; without a first token, as if nothing is
  * streamed, all of it is one run.
  */
 function attemptSpans(since: number, firstToken: number | null, end: number): Span[] {
@@ -126,7 +126,7 @@ function attemptSpans(since: number, firstToken: number | null, end: number): Sp
   ];
 }
 
-/** Returns about five round times from 0 on. @param length ms */
+/** Returns about five round times from 0. @param length ms */
 export function ticksOf(length: number): number[] {
   const rough = length / 5;
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));

@@ -2,8 +2,8 @@ import type { WorkerState } from '../protocol/fleet-view.ts';
 import type { GpuReading } from '../protocol/telemetry.ts';
 
 /**
- * The rank of a worker's state by how much it needs somebody, most first. Working states share one rank, whether or
- * not jobs run there just now: rows change their places only when something is wrong.
+ * The rank of a worker's state by how much it needs somebody, the most urgent first. Working states share one rank,
+ * whether or not jobs are running: rows change places only when something is wrong.
  */
 export const TROUBLE: Record<WorkerState, number> = {
   error: 0,
@@ -18,9 +18,9 @@ export const TROUBLE: Record<WorkerState, number> = {
   stopped: 7,
 };
 
-/** The GPUs of a machine as one: memory and power added, utilization as the mean, the highest temperature. */
+/** The GPUs of a machine as one: memory and power summed, mean utilization, and the highest temperature. */
 interface GpuTotals {
-  /** The GPUs' name and number, such as `H100 ×2`; null where none is known. */
+  /** The GPUs' name and number, such as `H100 ×2`; null: none is known. */
   name: string | null;
   memoryUsed: number | null;
   memoryTotal: number | null;
@@ -50,7 +50,7 @@ function nameOf(gpus: readonly GpuReading[]): string | null {
   return gpus.length > 1 ? `${shortGpuName(name)} ×${gpus.length}` : shortGpuName(name);
 }
 
-/** Returns the name that people use: `NVIDIA H100 80GB HBM3` is H100. */
+/** Returns the name that people use: H100 for `NVIDIA H100 80GB HBM3`. */
 export function shortGpuName(name: string): string {
   const own = name
     .replace(/^(?:NVIDIA|AMD|Intel(?:\(R\))?)\s+/i, '')

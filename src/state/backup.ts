@@ -20,7 +20,7 @@ import { isBusy, loadSqlite, openDatabase } from './sqlite.ts';
 const PAGES_A_STEP = 256;
 
 interface Backup {
-  /** The moment of the copied state, ISO 8601. */
+  /** The time of the copied state, ISO 8601. */
   takenAt: string;
   bytes: number;
   reports: DatabaseReport[];
@@ -29,7 +29,7 @@ interface Backup {
 /**
  * Copies the state of a queue, which may be running, into an empty folder: all databases as they were at one moment,
  * and the files beside them. The copy has everything that was acknowledged before the call.
- * @param progress is called repeatedly with bytes
+ * @param progress called repeatedly with the bytes copied
  * @throws UserError when there is nothing to copy, the folder is not empty, cannot be written, or a database is damaged
  */
 export async function takeBackup(
@@ -122,7 +122,10 @@ async function filesOf(folder: string, paths: string[]): Promise<Manifest['files
   return files;
 }
 
-/** The snapshot waits at most this many ms for a moment without a commit; each transaction begins within 0.1 ms. */
+/**
+ * The snapshot waits at most this many ms for a moment without a commit; each try begins its transactions within 0.1
+ * ms.
+ */
 const WITHIN_MS = 30_000;
 /** The longest pause between two tries, ms. */
 const PAUSE_MS = 10;
@@ -144,10 +147,10 @@ interface OpenDatabase extends SnapshotDatabase {
 }
 
 /**
- * Opens all databases below a folder at one moment, while a queue writes them: together they hold what a queue that was
- * killed at that moment would find. It begins a reading transaction in each, one after another, and keeps them if no
- * database was changed between the first and the last; else it begins all anew. The queue waits for none of them, since
- * databases in WAL mode can be written while they are read.
+ * Opens all databases below a folder at one moment, while a queue writes them: together they hold what a queue killed
+ * at that moment would find. It begins a reading transaction in each, one after another, and keeps them if no database
+ * was changed between the first and the last; otherwise it begins all of them again. The queue waits for none of them,
+ * since databases in WAL mode can be written while they are read.
  * @throws UserError if no such moment came
  */
 export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> {
@@ -174,7 +177,7 @@ export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> 
   );
 }
 
-/** Returns the paths of the databases below a folder, without empty ones: nothing was committed to those. */
+/** Returns the paths of the databases below a folder, except empty ones, to which nothing was committed. */
 async function databasesIn(folder: string): Promise<string[]> {
   const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.sqlite'));
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => ({ size: 0 }))));

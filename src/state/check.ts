@@ -12,7 +12,7 @@ import { isBusy, openDatabase } from './sqlite.ts';
 export interface DatabaseReport {
   /** The absolute path of the database. */
   path: string;
-  /** The object class that the database belongs to: the folder's name. */
+  /** The object class that the database belongs to, which is the name of its folder. */
   owner: string;
   bytes: number;
   /** The problem that keeps the queue from using the database; null: none was found. */
@@ -21,13 +21,13 @@ export interface DatabaseReport {
   jobs: Record<string, number> | null;
 }
 
-/** A start reads every page of databases up to this size, and only header and schema of larger ones. */
+/** A start reads every page of databases up to this size, bytes, and only header and schema of larger ones. */
 const QUICK_BYTES = 32 * 1024 * 1024;
 
 /**
- * Looks at every database of a state folder without changing one. A queue may be using them.
+ * Examines every database of a state folder without changing one. A queue may be using them.
  * @param depth `start`: quick, for each start; `full`: reads all pages and counts jobs
- * @returns none for a folder without databases
+ * @returns an empty list for a folder without databases
  * @throws the error of a folder that cannot be listed
  */
 export async function checkDatabases(stateDir: string, depth: 'start' | 'full'): Promise<DatabaseReport[]> {
@@ -42,7 +42,7 @@ export async function checkDatabases(stateDir: string, depth: 'start' | 'full'):
   return reports.flat();
 }
 
-/** The advice for a state of another version: before 1.0 nothing converts a state. */
+/** The advice for a state of another version, since before 1.0 nothing converts a state. */
 export const OTHER_VERSION_ADVICE =
   'Start the version that wrote it to run its jobs dry and to read results; start this one on another state folder ' +
   '(WORKER_VLLM_STATE or --state) with a copy of tokens.json: docs/upgrading.md has the steps.';
@@ -71,7 +71,7 @@ export async function assertUsable(stateDir: string): Promise<void> {
   );
 }
 
-/** Returns whether a restore to the folder is under way, or was cut short. */
+/** Returns whether a restore to the folder is in progress, or was cut short. */
 export function isHalfRestored(stateDir: string): boolean {
   return existsSync(join(stateDir, RESTORING));
 }
@@ -105,7 +105,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
       return report;
     }
   } catch (error) {
-    // If the database is busy, another process writes it at this moment, and will find its faults itself.
+    // If the database is busy, another process is writing it at this moment, and will find its faults itself.
     report.problem = isBusy(error) ? null : problemOf(error);
   } finally {
     database?.close();
@@ -113,7 +113,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
   return report;
 }
 
-/** Opens a database to read it. SQLite puts files beside it, unless an option says that there is no writer. */
+/** Opens a database for reading. SQLite creates files beside it, unless an option says that there is no writer. */
 function openToRead(path: string): DatabaseSync {
   const location = pathToFileURL(path);
   if (!existsSync(`${path}-wal`)) location.searchParams.set('immutable', '1');
@@ -121,8 +121,8 @@ function openToRead(path: string): DatabaseSync {
 }
 
 /**
- * Returns the version of a database; null: it has none of our tables, as nothing was written yet or it is not an
- * object's.
+ * Returns the version of a database; null: it has none of our tables, since nothing was written yet or it belongs to no
+ * object.
  * @throws Error if a database too large to be read at a start has lost its version
  */
 function versionOf(database: DatabaseSync): number | null {
@@ -144,7 +144,7 @@ function jobsIn(database: DatabaseSync): Record<string, number> | null {
   }
 }
 
-/** @throws Error that says what is wrong, when a page is damaged */
+/** Reads all pages. @throws Error that says what is wrong, if a page is damaged */
 function readAllPages(database: DatabaseSync): void {
   const [first] = database.prepare('PRAGMA quick_check(1)').all();
   const found = String(first?.quick_check ?? 'ok');
@@ -153,7 +153,7 @@ function readAllPages(database: DatabaseSync): void {
 
 function problemOf(error: unknown): DatabaseReport['problem'] {
   const { code, errcode, message } = error as { code?: string; errcode?: number; message: string };
-  // SQLite's primary codes: CANTOPEN 14, PERM 3, IOERR 10.
+  // These are SQLite's primary codes: CANTOPEN 14, PERM 3, IOERR 10.
   const isUnreadable = code !== 'ERR_SQLITE_ERROR' && code !== undefined;
   if (isUnreadable || [3, 10, 14].includes((errcode ?? 0) & 0xff)) {
     return { kind: 'unreadable', text: `cannot be read (${message})` };

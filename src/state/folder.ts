@@ -10,8 +10,8 @@ import { isBusy, openDatabase } from './sqlite.ts';
 export const RESTORING = 'restoring';
 
 /**
- * Makes a folder and the missing ones above it, each for its owner alone. Unlike Node's recursive `mkdir`, which never
- * ends below /proc, it gives up if a folder cannot be made.
+ * Makes a folder and the missing ones above it, each for its owner alone. Node's recursive `mkdir` never ends below
+ * /proc; this function gives up if a folder cannot be made.
  * @throws the error of the folder that cannot be made
  */
 export async function makeFolder(path: string): Promise<void> {
@@ -31,7 +31,7 @@ export async function makeFolder(path: string): Promise<void> {
 /**
  * Returns the error for a state folder that cannot be used, with the cause and what to do.
  * @param what the failed action, as in `Cannot lock the state folder`
- * @param user the id of this process's user; undefined on systems without
+ * @param user the id of this process's user; undefined on systems without user ids
  */
 export function stateFolderError(
   what: string,
@@ -56,7 +56,7 @@ function remedyOf(code: string | undefined, stateDir: string, user: number | und
   return null;
 }
 
-/** The right to use a state folder. */
+/** A lock on a state folder: the right to use it. */
 export interface StateLock {
   /** Returns whether the locked folder is still there: it may have been removed, replaced or unmounted. */
   holds(): Promise<boolean>;
@@ -64,8 +64,8 @@ export interface StateLock {
 }
 
 /**
- * Makes sure that one process uses a state folder at a time. The lock is SQLite's on the empty file `lock` in
- * the folder itself: unlike a file with a process id it cannot outlive its owner, however that one ends.
+ * Makes sure that one process uses a state folder at a time. The lock is SQLite's on the empty file `lock` in the
+ * folder itself: unlike a file with a process id it cannot outlive its owner, in whatever way the owner ends.
  * @throws UserError that names the process which uses the folder
  */
 export async function lockState(stateDir: string): Promise<StateLock> {
@@ -113,8 +113,8 @@ function pidIn(path: string): string {
 const LONGEST_NAME = 200;
 
 /**
- * Returns the folder of a queue's databases, below the data folder. Ids may hold anything: no two ids share a folder,
- * even if the file system ignores case, and no id leads out of the data folder.
+ * Returns the folder of a queue's databases, below the data folder. Ids may hold any characters: no two ids share a
+ * folder, even if the file system ignores case, and no id leads out of the data folder.
  */
 export function queueFolder(queueId: string): string {
   const name = Array.from(Buffer.from(queueId), nameOf).join('');

@@ -14,7 +14,9 @@ export const SINGLE_FILES = ['tokens.json', 'file-key-secret'];
 /** Matches the paths of databases: a folder for each queue (state/folder.ts). */
 const DATABASE = /^data(?:\/(?!\.)[\w.%~-]+)+\.sqlite$/;
 
-/** Returns whether a state folder has such a file: a backup may come from somebody else, and must write no others. */
+/**
+ * Returns whether a state folder has such a file. A backup may come from somebody else, and must write no other files.
+ */
 function isPathOfState(path: string): boolean {
   return SINGLE_FILES.includes(path) || DATABASE.test(path);
 }
@@ -33,7 +35,7 @@ const Manifest = z.object({
       sha256: z.string(),
     }),
   ),
-  /** The SHA-256 of the list of files, so that a list with a missing entry is refused. */
+  /** The SHA-256 of the list of files, so that a list that lacks an entry is refused. */
   files_sha256: z.string(),
 });
 export type Manifest = z.infer<typeof Manifest>;
@@ -70,7 +72,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return manifest;
 }
 
-/** @throws UserError if the list has lost an entry, or names a file twice */
+/** Checks the list of files. @throws UserError if it has lost an entry, or names a file twice */
 async function requireWholeList(folder: string, { files, files_sha256 }: Manifest): Promise<void> {
   const listed = new Set(files.map(({ path }) => path));
   const found = [...(await readdir(folder)), ...(await databasesBelow(folder))];

@@ -10,7 +10,7 @@ const NOTHING = new Set(['lost+found', 'lock', 'lock.pids', 'data']);
 
 /**
  * Makes a state folder from a backup, which is verified first. No queue starts on the folder until all of it is there.
- * @param progress is called repeatedly with bytes
+ * @param progress called repeatedly with the bytes restored
  * @throws UserError if the backup is not whole or of another version, or the folder is not empty
  */
 export async function restoreBackup(
@@ -44,7 +44,7 @@ export async function restoreBackup(
   return manifest;
 }
 
-/** @throws UserError if the folder is not empty */
+/** Checks that the folder is empty. @throws UserError if it is not */
 async function requireEmpty(stateDir: string): Promise<void> {
   const found = await namesIn(stateDir);
   if (found.includes(RESTORING)) {

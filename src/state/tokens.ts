@@ -50,8 +50,8 @@ export async function changeTokenFile(
 }
 
 /**
- * Reads the tokens of the state folder; none before the first was made.
- * @throws UserError when the file cannot be read or understood: better no service than an open one
+ * Reads the tokens of the state folder; empty until the first one is made.
+ * @throws UserError when the file cannot be read or understood, since no service is better than an open one
  */
 export async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
   const path = tokenFile(stateDir);
@@ -123,14 +123,14 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** The interval of the looks, ms: a new token works, and a removed one fails, at most this much later. */
+/** The interval of the looks at the file, ms: a new token works, and a removed one fails, at most this much later. */
 const LOOK_EVERY_MS = 500;
 
 /**
  * Follows the token file of a state folder, and hands over its tokens whenever it changes. A file that cannot be read,
- * or is not taken, changes nothing and is tried again.
- * @param take gets the tokens, and rejects if it cannot take them
- * @returns ends the following
+ * or is not accepted, changes nothing and is tried again.
+ * @param take gets the tokens, and rejects if it cannot accept them
+ * @returns a function that stops the following
  */
 export function followTokens(
   stateDir: string,
@@ -164,7 +164,7 @@ export function followTokens(
   return () => clearInterval(timer);
 }
 
-/** Returns a text that differs after each change of the file, its making and removal included. */
+/** Returns a text that differs after each change of the file, including its creation and removal. */
 async function versionOf(path: string): Promise<string> {
   const found = await stat(path).catch(() => null);
   return found ? `${found.ino} ${found.mtimeMs} ${found.size}` : 'none';

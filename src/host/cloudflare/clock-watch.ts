@@ -1,15 +1,15 @@
 import type { Sql } from '../../durable/ports.ts';
 
 /**
- * Reading the machine's clock takes a statement, which costs little beside a commit. Events that stay in memory and
- * come within `ms` of each other read it only every `every` events.
+ * Events that stay in memory and come within `ms` of each other read the machine's clock only every `every` events: a
+ * reading takes a statement, which costs little beside a commit.
  */
 const BUSY = { ms: 100, every: 8 };
 
 /**
- * Notices that the clock of an object stands still since the machine's was set back. In a running object `Date.now()`
- * never goes back: it stands still until the machine's clock is again where it was, and every timer and alarm of the
- * object with it. Only a new object has the new time.
+ * Notices that the clock of an object stands still because the machine's clock was set back. In a running object
+ * `Date.now()` never goes back: it stands still until the machine's clock has caught up, and with it every timer and
+ * alarm of the object. Only a new object has the new time.
  */
 export class ClockWatch {
   readonly #now: () => number;
@@ -26,7 +26,7 @@ export class ClockWatch {
   }
 
   /**
-   * Returns whether the object's clock stands still. The host asks at every event.
+   * Returns whether the object's clock stands still; the host calls this at every event.
    * @param isCertain whether the machine's clock is read in any case, as for an event that is committed: once a worker
    *   is lost and the next one waits for its jobs, no other event may come for long, since no timer ends that wait
    */
@@ -38,7 +38,9 @@ export class ClockWatch {
     return standsStill(now, this.#machineTime());
   }
 
-  /** Returns whether the clock has hardly moved since the last event and it is this one's turn for the machine's. */
+  /**
+   * Returns whether the clock has hardly moved since the last event and the machine's clock is to be read at this one.
+   */
   #isWorthAsking(movedMs: number): boolean {
     this.#until = movedMs > BUSY.ms ? 0 : this.#until - 1;
     if (movedMs > 1 || this.#until > 0) return false;
@@ -50,14 +52,14 @@ export class ClockWatch {
 /** An object lives on after corrections of the clock up to this many ms: they pass by themselves. */
 const SET_BACK_MS = 1000;
 
-/** Returns the machine's time, epoch ms. SQLite reads it itself; `Date.now()` of an object does not go back. */
+/** Returns the machine's time, epoch ms. SQLite reads it itself, while an object's `Date.now()` does not go back. */
 export function machineTime(sql: Sql): number {
   return Number(sql.exec(`SELECT unixepoch('now', 'subsec') * 1000 AS ms`)[0]!.ms);
 }
 
 /**
  * Returns whether the machine's clock was set back so far that the object has to start again: in a running object `now`
- * never goes back, and its timers stand still until the machine's clock is again where it was.
+ * never goes back, and its timers stand still until the machine's clock has caught up.
  * @param now the object's time, epoch ms @param machine the machine's time, epoch ms
  */
 export function standsStill(now: number, machine: number): boolean {

@@ -10,14 +10,14 @@ import {
 } from '../../queue/rpc.ts';
 
 /**
- * This file carries to an object by `fetch` what RPC cannot carry: a WebSocket's upgrade, and an answer that its caller
- * may leave. Further arguments go in one header of JSON.
+ * This file carries to an object by `fetch` what RPC cannot carry: a WebSocket's upgrade, an answer that its caller may
+ * leave, and a caller's request, since RPC carries at most 32 MiB. Further arguments go in one header of JSON.
  */
 
-/** The request header of the arguments. Each crossing sets it, so that no caller can. */
+/** The request header with the arguments. Each crossing sets it, so that no caller can. */
 const ARGUMENTS = 'x-arguments';
 
-/** The arguments of a worker's upgrade, and of a viewer's. */
+/** The arguments of a worker's upgrade, or of a viewer's. */
 type UpgradeArguments = WorkerDial | OpenedWith;
 
 /** Makes the request that passes a WebSocket's upgrade on to an object. */
@@ -41,11 +41,11 @@ interface WantedAnswer {
   stream: number;
   more: Record<string, string>;
   asked: AskedFor | null;
-  /** Whether a reader of a stored job asks for it. */
+  /** Whether a reader of a stored job requests it. */
   isReplay: boolean;
 }
 
-/** Makes the request for an answer to a relay. A caller leaves by dropping the call or the body of its response. */
+/** Makes the request to a relay for an answer. A caller leaves by dropping the call or the body of its response. */
 export function answerRequest(wanted: WantedAnswer, signal?: AbortSignal): Request {
   // A redirect by the engine is its answer; following it would lead into the relay. The host is a placeholder.
   const init = { redirect: 'manual', headers: { [ARGUMENTS]: asciiJson(wanted) } } as const;
@@ -60,27 +60,22 @@ function argumentsIn<T>({ headers }: Request): T {
   return JSON.parse(headers.get(ARGUMENTS)!) as T;
 }
 
-/**
- * This file carries a caller's request to its queue object by `fetch`: RPC carries 32 MiB at most, and a body may be
- * larger.
- */
-
 /** The request header that holds `Asked` as JSON. */
 const ASKED = 'x-asked';
 
 interface Asked {
   job: Omit<WaitingRequest, 'payload'>;
-  /** The payload, a character for each byte; left out: the body is the payload. */
+  /** The payload, one character for each byte; left out: the body is the payload. */
   payload?: string;
 }
 
 /**
- * A payload up to this many bytes goes in the header: reading a body costs another event for the object, and streams on
- * both sides. A byte takes up to six characters in the header.
+ * A payload of up to this many bytes goes in the header: reading a body costs another event for the object, and streams
+ * on both sides. A byte takes up to six characters in the header.
  */
 const SHORT_BYTES = 4096;
 
-/** The part of a queue object's stub that a request crosses by. */
+/** The part of a queue object's stub through which a request crosses. */
 interface RequestTarget {
   fetch(url: string, init: RequestInit): Promise<Response>;
 }
@@ -111,12 +106,12 @@ export async function readRequest(
   return { ...job, payload: bytes };
 }
 
-/** Returns a character for each byte. `apply` is faster than a spread, which takes the bytes from an iterator. */
+/** Returns one character for each byte. `apply` is faster than a spread, which takes the bytes from an iterator. */
 function textOf(bytes: Uint8Array): string {
   return String.fromCharCode.apply(null, bytes as unknown as number[]);
 }
 
-/** @param text with a character for each byte */
+/** Returns the bytes of a text. @param text has one character for each byte */
 function bytesIn(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(text.length);
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);

@@ -26,7 +26,7 @@ import {
 } from './environment.ts';
 import { shellOf } from './shell.ts';
 
-/** The Durable Object that knows the files and runs the batches of a queue id. */
+/** The Durable Object that stores which files a queue id has, and runs its batches. */
 export class BatchesObject extends shellOf({
   hosted: HostedBatches,
   make: (host: ObjectHost, bindings: Bindings) =>
@@ -51,7 +51,7 @@ export class FileObject extends shellOf({
     return await this.hosted.content(new URL(request.url).pathname.slice(1));
   }
 
-  /** Stores a piece and frees its bytes: it came as a copy, and nobody reads it any more. */
+  /** Stores a piece and frees its bytes, which came as a copy that nobody else reads. */
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
     this.host.eventCame();
     const isTaken = await this.hosted.put(id, number, piece);
@@ -96,7 +96,7 @@ export class QueueObject extends QueueShell {
 
   /**
    * Closes the sockets before the process ends. The runtime keeps the connection of a hibernatable socket after its
-   * close handshake, and a process with open connections does not end: the object aborts, which drops them.
+   * close handshake, and a process with open connections does not end; so the object aborts, which drops them.
    */
   async closeSockets(): Promise<void> {
     await this.hosted.closeSockets();

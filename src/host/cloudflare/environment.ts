@@ -62,7 +62,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
   };
 }
 
-/** Returns a stub whose calls go by RPC but for those of `make`: a proxy, since a stub has a method of every name. */
+/** Returns a stub whose calls go by RPC except those of `make`: a proxy, since a stub has a method of every name. */
 function stubWith<Stub extends object, Name extends keyof Stub>(
   stub: DurableObjectStub,
   make: (stub: DurableObjectStub) => Pick<Stub, Name>,

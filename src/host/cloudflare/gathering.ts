@@ -1,4 +1,4 @@
-/** The wait for further events ends after this many round trips. */
+/** The most round trips that the wait for further events takes. */
 const MOST_ROUND_TRIPS = 16;
 
 /** Waits for the events that are on their way to an object. */
@@ -7,7 +7,7 @@ export class Gathering {
   /** The number of events that the runtime has handed to the object. */
   #events = 0;
 
-  /** @param roundTrip calls the object itself; it returns after the events that were waiting when it was made */
+  /** @param roundTrip calls the object itself; it returns after the events that were waiting when it was called */
   constructor(roundTrip: () => Promise<void>) {
     this.#roundTrip = roundTrip;
   }
@@ -17,9 +17,8 @@ export class Gathering {
   }
 
   /**
-   * Resolves when a round trip brought no event and the previous commit is on disk. Round trips serve instead of a
-   * timer: timers of workerd stand still after the clock was set back, and a round trip waits for the previous commit
-   * anyway.
+   * Resolves when a round trip brought no event and the previous commit is on disk. Round trips replace a timer: timers
+   * of workerd stand still after the clock was set back, and a round trip waits for the previous commit anyway.
    */
   async gathered(): Promise<void> {
     try {
@@ -28,7 +27,7 @@ export class Gathering {
         await this.#roundTrip();
       }
     } catch {
-      // If a round trip fails, the events that have come so far are handled without the rest.
+      // If a round trip fails, the events that have arrived so far are handled without the rest.
     }
   }
 }

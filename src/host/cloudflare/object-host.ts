@@ -27,7 +27,10 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   #hosted: Hosted = {};
   #isEnding = false;
 
-  /** @param roundTrip calls the object itself; it returns after the events that were waiting when it was made */
+  /**
+   * Makes the host. @param roundTrip calls the object itself; it returns after the events that were waiting when it was
+   * called
+   */
   static async make<Kept>(
     ctx: DurableObjectState,
     roundTrip: () => Promise<void>,
@@ -41,7 +44,8 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     this.#roundTrip = roundTrip;
     this.#gathering = new Gathering(roundTrip);
     this.alarm = alarm;
-    // Under another queue's id the object would delete the files of this queue's jobs, which the other does not know.
+    // Under another queue's id the object would delete the files of this queue's jobs, which the other queue does not
+    // know.
     if (ctx.id.name === undefined) throw new Error('the runtime does not tell the id of the queue');
     this.queueId = ctx.id.name;
     this.sql = sqlOf(ctx.storage);
@@ -73,7 +77,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   }
 
   after(ms: number, run: () => void): () => void {
-    // While the clock stands still the timer would not fire. The look waits for the object's current work to end.
+    // While the clock stands still a timer would not fire. The look waits for the object's current work to end.
     queueMicrotask(() => this.#watchClock(true));
     const timer = setTimeout(() => {
       run();
@@ -146,7 +150,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     try {
       this.#hosted.clockSetBack?.();
       this.alarm.setForNext(this.machineTime());
-      // After the round trip the current event is done, and its answers have left.
+      // After the round trip the current event is over, and its answers have left.
       await this.#roundTrip();
       await this.#ctx.storage.sync();
       await this.#roundTrip();
@@ -160,10 +164,13 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   }
 }
 
-/** The runtime's own objects are cheaper by half for rows with fewer columns; at 27 columns they cost half more. */
+/** For fewer columns than this the runtime's own row objects cost half as much; at 27 columns they cost half more. */
 const WIDE_COLUMNS = 8;
 
-/** Returns the database of a Durable Object as its rules use it. Wide rows are made here from arrays of values. */
+/**
+ * Returns the database of a Durable Object in the form that its rules use. Wide rows are made here from arrays of
+ * values.
+ */
 function sqlOf({ sql }: DurableObjectStorage): Sql {
   /** The column names of each query that has returned rows; null: its rows are narrow. */
   const columns = new Map<string, string[] | null>();

@@ -4,7 +4,7 @@ import type { HostedObject, ObjectHost } from '../../durable/host.ts';
 import { CLOSE } from '../../protocol/index.ts';
 import { DurableObjectHost } from './object-host.ts';
 
-/** The hosted object of a Durable Object, and how it is reached. */
+/** The hosted object of a Durable Object, and the way to reach it. */
 interface Holds<Env, Opened, Kept, Hosted extends HostedObject<Opened, Kept>> {
   /** The class of the hosted object: the shell offers each of its methods as a call. */
   hosted: { readonly prototype: Hosted };
@@ -39,7 +39,7 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
       });
     }
 
-    /** Does nothing: the object's call to itself returns after the events that were waiting when it was made. */
+    /** Does nothing: the object's call of itself returns after the events that were waiting when it was made. */
     async noop(): Promise<void> {}
 
     override async fetch(request: Request): Promise<Response> {
@@ -66,7 +66,7 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
     override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
       this.host.eventCame();
       const ended = this.host.socketOf(socket);
-      // 1005 and 1006 mean that no code or no close frame came, and may not be sent.
+      // The codes 1005 and 1006 mean that no code or no close frame came, and may not be sent.
       ended.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
       await this.hosted.closed?.(ended, code === 1006 ? null : code);
     }

@@ -10,8 +10,8 @@ interface AlarmStorage {
 /**
  * The alarm of a Durable Object, which its rules read without waiting.
  *
- * The runtime stores whole ms. An alarm that its handler sets for the very ms for which it fired never fires again: the
- * runtime sees no change.
+ * The runtime stores whole ms. An alarm that its handler sets for the very ms for which it fired never fires again,
+ * since the runtime sees no change.
  */
 export class StoredAlarm implements Alarm {
   readonly #storage: AlarmStorage;
@@ -54,7 +54,7 @@ export class StoredAlarm implements Alarm {
   /**
    * Runs the handler when the runtime calls the object's `alarm`.
    * @param now epoch ms; the runtime fires at once if the set time is over
-   * @param handler gets the time for which it was set, epoch ms, if that is known
+   * @param handler gets the time for which the alarm was set, epoch ms, if that is known
    */
   async fires(now: number, handler: (setFor: number | null) => unknown): Promise<void> {
     const setFor = this.#at;

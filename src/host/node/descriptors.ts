@@ -3,7 +3,8 @@ import type { Logger } from '../../process/index.ts';
 
 /**
  * This file divides the file descriptors of the queue's process, which takes one for each connection and some for each
- * database. Connections get a fixed share, so that databases always find one: beyond it new connections are closed.
+ * database. Connections get a fixed share, beyond which new ones are closed, so that a descriptor is left for each
+ * database.
  */
 
 /** A lower limit of descriptors makes a warning at the start. */
@@ -36,7 +37,7 @@ export function mostIdleObjects(): number {
   return Math.max(1, Math.min(MOST_IDLE, Math.floor((limit * IDLE) / OF_AN_OBJECT)));
 }
 
-/** Warns of a low limit, and while most descriptors are open, which Linux alone reports. @returns ends the watch */
+/** Warns of a low limit, and while most descriptors are open, which only Linux reports. @returns ends the watch */
 export function watchDescriptors(log: Logger | undefined): () => void {
   const limit = descriptorLimit();
   if (limit === null || !log) return () => {};

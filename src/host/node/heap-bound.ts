@@ -8,8 +8,8 @@ const OLD_GROWTH = 60;
 
 /**
  * Bounds the unused memory that V8 keeps: by itself it lets the young generation of a busy queue grow to 128 MB. V8's
- * flag for that bound works only at the start of a process, and whoever starts this one may not know it. So this
- * function stops the growth at the bound, and allows it again after V8 has shrunk the generation.
+ * flag for that bound works only at the start of a process, and the program that starts this one may not know it. So
+ * this function stops the growth at the bound, and allows it again after V8 has shrunk the generation.
  * @returns ends the bounding
  */
 export function boundHeap(): () => void {

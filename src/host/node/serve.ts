@@ -30,29 +30,29 @@ import { bindingsOf, type QueueSettings } from './settings.ts';
 /** The interval at which the queue checks that its state folder is still there, ms. */
 const LOOK_EVERY_MS = 2000;
 
-/** Answers may go on for this many ms once the queue ends. */
+/** Answers may continue for this many ms once the queue ends. */
 const STOP_MS = 2000;
 
 export interface QueueOptions {
   host: string;
-  /** 0 lets the system choose a free one. */
+  /** The port; 0: the system chooses a free one. */
   port: number;
-  /** Folder of the databases and of what lies beside them; created when missing. */
+  /** The folder of the databases and of the files beside them; created if missing. */
   stateDir: string;
-  /** Text variables of the gateway's environment (src/gateway/env.ts). */
+  /** The text variables of the gateway's environment (src/gateway/env.ts). */
   bindings: Record<string, string>;
   logger?: Logger;
 }
 
 export interface RunningQueue {
-  /** The address that this machine reaches, without a trailing slash. */
+  /** The address at which this machine reaches the queue, without a trailing slash. */
   url: string;
   port: number;
-  /** Resolves if the queue cannot keep acknowledged jobs any more: then the process has to end. */
+  /** Resolves if the queue can no longer keep acknowledged jobs: then the process has to end. */
   failed: Promise<Error>;
   /** Replaces the accepted tokens. @param text in the form of the binding TOKENS @throws if it has another form */
   setTokens(text: string): Promise<void>;
-  /** Tells every worker to reconnect, ends answers that go on, and unlocks the state folder. */
+  /** Tells every worker to reconnect, ends running answers, and unlocks the state folder. */
   stop(): Promise<void>;
 }
 
@@ -153,7 +153,7 @@ async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Prom
   };
 }
 
-/** Admits nobody new, tells workers to dial again, and tells callers why their answers end. */
+/** Stops admission, tells workers to dial again, and tells callers why their answers end. */
 async function stop(server: RunningServer, objects: NodeObjects): Promise<void> {
   const closed = server.close(STOP_MS);
   await objects.close();
@@ -161,7 +161,7 @@ async function stop(server: RunningServer, objects: NodeObjects): Promise<void> 
 }
 
 /**
- * Watches for the removal of the state folder. Removed files would go on taking what the queue stores until it ends: it
+ * Watches for the removal of the state folder. Removed files would still accept what the queue stores until it ends: it
  * would acknowledge jobs that no later process finds.
  */
 function watchFolder(lock: StateLock, stateDir: string, lost: (error: Error) => void): () => void {
@@ -177,7 +177,7 @@ function watchFolder(lock: StateLock, stateDir: string, lost: (error: Error) => 
 async function makeDataFolder(stateDir: string, dataDir: string): Promise<void> {
   try {
     await makeFolder(dataDir);
-    // A folder that was there before may be another user's.
+    // A folder that existed before may be another user's.
     await access(dataDir, constants.W_OK);
   } catch (error) {
     throw stateFolderError('write to the state folder', stateDir, error);
@@ -197,7 +197,7 @@ async function readPage(): Promise<ArrayBuffer> {
   return page.buffer.slice(page.byteOffset, page.byteOffset + page.byteLength);
 }
 
-/** Turns an error of listening into one that says the cause and what to do. Any other error stays as it is. */
+/** Turns an error of listening into one that states the cause and the remedy. Any other error stays as it is. */
 function listenError(error: unknown, { host, port }: { host: string; port: number }): unknown {
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   const place = `${host}:${port}`;

@@ -12,7 +12,7 @@ export interface QueueSettings {
   port: number;
   stateDir: string;
   tokens: TokenEntry[];
-  /** The tokens that are not from the state folder, whose file is read again when it changes. */
+  /** The tokens from elsewhere than the state folder, whose file is read again when it changes. */
   otherTokens: TokenEntry[];
   /** The variables of the queue object that the operator has set. */
   objectSettings: Record<string, string>;
@@ -37,7 +37,7 @@ export const queueVariables = {
 };
 
 /**
- * Settings from the command line and the environment.
+ * Reads the settings from the command line and the environment.
  * @throws UserError for bad values, and for an address beyond this machine without tokens
  */
 export async function readQueueSettings(
@@ -71,7 +71,7 @@ export function addToken(settings: QueueSettings, entry: TokenEntry): void {
   settings.otherTokens = [...settings.otherTokens, entry];
 }
 
-/** Returns the environment as the command line changes it. */
+/** Returns the environment with the changes of the command line. */
 export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...env,

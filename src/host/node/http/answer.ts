@@ -5,14 +5,14 @@ const BODILESS = new Set([204, 205, 304]);
 
 /**
  * Writes a response. An error of its body breaks the connection, so that the caller sees that the answer is not whole;
- * a caller that leaves cancels the body. Never rejects.
+ * if the caller leaves, the body is cancelled. Never rejects.
  */
 export async function writeAnswer(
   response: Response,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  // Node then throws for an answer shorter than its `content-length`: its body has failed.
+  // With this option Node throws for an answer shorter than its `content-length`, whose body has failed.
   outgoing.strictContentLength = true;
   const reader = response.body?.getReader();
   const cancel = () => void reader?.cancel().catch(() => {});
@@ -33,7 +33,7 @@ export async function writeAnswer(
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** @throws where the body fails */
+/** Writes a response's body. @throws if the body fails */
 async function writeBody(
   response: Response,
   reader: Reader,
@@ -45,7 +45,7 @@ async function writeBody(
   if (first !== null && !first.done) next = reader.read();
   const last = first === null || first.done ? first : await ifSoon(next);
   if (outgoing.destroyed) return;
-  // A body that has come in one piece by now was there from the beginning, so the head gives its length.
+  // A body that has come in one piece by now was complete from the beginning, so the head gives its length.
   writeHead(response, incoming, outgoing, last?.done ? (first?.value?.byteLength ?? 0) : null);
   if (first?.value) await write(first.value, outgoing);
   for (let piece = await next; !piece.done; piece = await reader.read()) {
@@ -54,7 +54,7 @@ async function writeBody(
   }
 }
 
-/** @param length the length of the body; null: it is not known */
+/** Writes the head. @param length the length of the body; null: it is not known */
 function writeHead(
   { status, headers }: Response,
   incoming: IncomingMessage,
@@ -71,7 +71,7 @@ function writeHead(
   if (length === null) process.nextTick(() => outgoing.flushHeaders());
 }
 
-/** Resolves when the connection takes more. */
+/** Writes bytes. Resolves when the connection accepts more. */
 async function write(bytes: Uint8Array, outgoing: ServerResponse): Promise<void> {
   if (outgoing.write(bytes)) return;
   await new Promise<void>((done) => {
@@ -90,21 +90,21 @@ function ifSoon<T>(promise: Promise<T>): Promise<T | null> {
   return Promise.race([promise, turn]).finally(() => clearImmediate(immediate));
 }
 
-/** Ends the connection in the middle of an answer, behind what was written of it. */
+/** Ends the connection in the middle of an answer, after what was written of it. */
 export function breakOff(outgoing: ServerResponse): void {
   const { socket, req } = outgoing;
   if (!socket || outgoing.destroyed) outgoing.destroy();
-  // In HTTP/1.0 the end of the connection is the end of the answer: only a reset shows that it is not whole.
+  // In HTTP/1.0 the end of the connection ends the answer: only a reset shows that the answer is not whole.
   else if (req.httpVersion === '1.0' && outgoing.headersSent) socket.resetAndDestroy();
   else socket.destroySoon();
 }
 
-/** The longest time that a caller may go on sending after its answer, in all and without a byte, ms. */
+/** The longest time that a caller may continue to send after its answer, in all and without a byte, ms. */
 const LINGER_MS = { most: 10_000, idle: 2000 };
 
 /**
  * Reads and discards what a caller still sends after its answer: closing the connection earlier would lose the answer,
- * which the caller has not read. Resolves when the caller has sent all, has left, or goes on for too long.
+ * which the caller has not read. Resolves when the caller has sent everything, has left, or takes too long.
  */
 function readRest(incoming: IncomingMessage): Promise<void> {
   return new Promise((done) => {

@@ -11,7 +11,7 @@ const MOST_REQUESTS = 100;
 
 /** The state of an open connection. */
 interface Connection {
-  /** The requests without a whole answer, each with the function that tells it that the caller is gone. */
+  /** The requests without a whole answer, each with the function to call when its caller is gone. */
   requests: Map<IncomingMessage, () => void>;
   isWebSocket: boolean;
 }
@@ -39,15 +39,15 @@ export class Connections {
     socket.once('close', () => {
       clearTimeout(timer);
       this.#open.delete(socket);
-      // Node 22 tells only the first of several requests of a connection that its response is closed.
+      // Node 22 reports only to the first of several requests of a connection that its response is closed.
       for (const gone of requests.values()) gone();
     });
   }
 
   /**
    * Notes a new request.
-   * @param gone is called when the caller has left
-   * @returns is called when it has been answered
+   * @param gone called when the caller has left
+   * @returns the function to call when the request has been answered
    */
   begin(socket: Socket, incoming: IncomingMessage, gone: () => void): () => void {
     const connection = this.#open.get(socket);
@@ -73,8 +73,7 @@ export class Connections {
     if (error.code === 'ECONNRESET' || isMute || !socket.writable) return void socket.destroy();
     if (requests.length > 0) {
       const unread = requests.find(({ complete }) => !complete);
-      // The request's own answer says what is wrong with its body. A caller that closed its side within the body is
-      // gone.
+      // The request's own answer reports the fault of its body. A caller that closed its side within the body is gone.
       if (unread && error.code !== 'HPE_INVALID_EOF_STATE') return breakBody(unread, bodyRefusalOf(error));
       // After the beginning of another answer a refusal would be taken for a part of that answer.
       return void socket.destroy();
@@ -83,7 +82,7 @@ export class Connections {
     refuse(socket, refusalOf(error));
   }
 
-  /** Ends idle connections now, and the others when they have their answers. */
+  /** Ends idle connections now, and the others once they have their answers. */
   close(): void {
     this.#areClosing = true;
     this.#endIdle();

@@ -28,8 +28,8 @@ const OTHERWISE = ['origin', 'content-encoding', 'upgrade', 'expect', 'transfer-
 type Opening = { opened: Exclude<OpenedAnswer, { broken: unknown }>; more: Record<string, string> };
 
 /**
- * Answers many requests for inference a short way: without a Request, Response or stream, which would cost more than
- * all rules of the gateway. Its routes answer all other requests; where both can answer, the answers are the same.
+ * Answers many requests for inference without a Request, Response or stream, which would cost more than all rules of
+ * the gateway. The gateway's routes answer all other requests; where both can answer, the answers are the same.
  */
 export function directInference(env: Env): Direct {
   return {

@@ -9,7 +9,7 @@ import { publicAgent } from '../../../process/public-addresses.ts';
 const REMEDY = 'list it as private:HOST in QUEUE_WEBHOOK_HOSTS to allow it';
 
 /**
- * Makes the function that posts directly, past any proxy: to public addresses alone, or to private ones too. An address
+ * Makes the function that posts directly, past any proxy, to public addresses alone or to private ones too. An address
  * is judged at the connect, whatever its name resolved to before.
  */
 export function createPost(lookup?: typeof systemLookup): Post {

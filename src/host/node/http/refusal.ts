@@ -9,7 +9,7 @@ const READ_WITHIN_MS = 2000;
 /** The longest head of a request, bytes. */
 export const HEAD_BYTES = 64 * 1024;
 
-/** An error of Node's HTTP, with what its parser says of the cause. */
+/** An error of Node's HTTP, with its parser's reason. */
 export type HttpFault = NodeJS.ErrnoException & { reason?: string };
 
 /** Returns the error for a request whose head is malformed, too large or too slow. */

@@ -8,7 +8,7 @@ const IMPOSSIBLE = new Set(['CONNECT', 'TRACE', 'TRACK']);
 /**
  * Makes the request that the gateway reads.
  * @param signal fires when the caller is gone
- * @param askForBody is called before the body is read for the first time
+ * @param askForBody called before the body is read for the first time
  * @throws HttpError 400, 405, 417
  */
 export function requestOf(incoming: IncomingMessage, signal: AbortSignal, askForBody: () => void): Request {
@@ -23,7 +23,7 @@ export function requestOf(incoming: IncomingMessage, signal: AbortSignal, askFor
   return new Request(url, init);
 }
 
-/** Returns whether the gateway gets a body. A body that comes with a GET or HEAD is discarded. */
+/** Returns whether the gateway gets a body. The body of a GET or HEAD is discarded. */
 function hasBody({ method, headers }: IncomingMessage): boolean {
   if (method === 'GET' || method === 'HEAD') return false;
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -35,7 +35,7 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** @throws HttpError 400 */
+/** Returns the URL of a request. @throws HttpError 400 */
 function urlOf(incoming: IncomingMessage, host: string | null): string {
   const { url: target = '/', httpVersion } = incoming;
   if (host === null && httpVersion === '1.1') {
@@ -54,7 +54,7 @@ function urlOf(incoming: IncomingMessage, host: string | null): string {
   throw new HttpError(400, 'The target of the request must be a path or a URL.', 'invalid_target');
 }
 
-/** Returns the address that the caller connected to: a health check in HTTP/1.0 names no host. */
+/** Returns the address that the caller connected to, since a health check in HTTP/1.0 names no host. */
 function ownHost({ socket }: IncomingMessage): string {
   const address = socket.localAddress?.replace(/^::ffff:/, '') ?? '127.0.0.1';
   return `${dialableHost(address)}:${socket.localPort}`;
@@ -82,7 +82,7 @@ export function breakBody(incoming: IncomingMessage, fault: HttpError): void {
 /**
  * Returns the body of a request as a stream of bytes. Nothing is read ahead: bytes that the gateway has not asked for
  * stay in the connection, and their sender waits.
- * @param begin is called before the first read
+ * @param begin called before the first read
  */
 function bodyStream(incoming: IncomingMessage, begin: () => void): ReadableStream<Uint8Array> {
   let rest: Buffer | null = null;
@@ -103,7 +103,7 @@ function bodyStream(incoming: IncomingMessage, begin: () => void): ReadableStrea
       if (incoming.readableEnded) return null;
       const fault = faults.get(incoming);
       if (fault) throw fault;
-      // The error is not the queue's: nobody reads the answer, and nothing is logged.
+      // The error is not the queue's, so nothing is logged, and nobody reads the answer.
       if (incoming.destroyed) throw new HttpError(499, 'The caller hung up.', 'caller_gone');
       await new Promise<void>((done) => {
         wake = done;
@@ -123,7 +123,7 @@ function bodyStream(incoming: IncomingMessage, begin: () => void): ReadableStrea
       new Uint8Array(buffer, byteOffset, byteLength).set(taken);
       asked.respond(taken.byteLength);
     } else {
-      // The piece is copied: the stream takes the whole buffer over, and pieces of a body share one.
+      // The piece is copied, since the stream takes over the whole buffer, which pieces of a body share.
       controller.enqueue(new Uint8Array(piece));
     }
   };

@@ -15,9 +15,9 @@ import { asksForSocket, checkHandshake, lacksUpgrade, openSocket, UpgradeRespons
 const HEAD_WITHIN_MS = 15_000;
 
 /**
- * A connection that stays idle after an answer is closed after this many ms. Load balancers and nginx keep theirs for
- * 60 s: if this side closed sooner, a request would now and then get lost on a closing connection, and nobody repeats
- * it.
+ * A connection that stays idle after an answer is closed after this many ms. Load balancers and nginx keep theirs open
+ * for 60 s: if this side closed sooner, a request would now and then be lost on a closing connection, and nobody
+ * repeats it.
  */
 const IDLE_MS = 65_000;
 
@@ -43,7 +43,7 @@ export interface ServerParts {
   /** Answers some requests without `fetch`; left out: `fetch` answers all. */
   direct?: Direct;
   host: string;
-  /** 0: the system chooses. */
+  /** The port; 0: the system chooses. */
   port: number;
   /** The most open connections, beyond which new ones are closed at once; left out: no limit. */
   mostConnections?: number;
@@ -59,7 +59,7 @@ export interface RunningServer {
 
 /**
  * Serves HTTP and WebSockets with one function from request to response.
- * @throws the system's error where the address cannot be listened on
+ * @throws the system's error if the address cannot be listened on
  */
 export async function createServer(parts: ServerParts): Promise<RunningServer> {
   const connections = new Connections();
@@ -78,7 +78,7 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   // 0 lifts the limit, beyond which headers would be dropped silently; `maxHeaderSize` bounds their size.
   server.maxHeadersCount = 0;
   if (parts.mostConnections !== undefined) server.maxConnections = parts.mostConnections;
-  // Callers that close their side at once still get an answer that is quick; `Connections` ends the others.
+  // Callers that close their side at once still get an answer that is ready soon; `Connections` ends the others.
   (server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse, waits = false) => {
     if (connections.areClosing) outgoing.shouldKeepAlive = false;
@@ -118,7 +118,7 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   };
 }
 
-/** Answers one request. @param waits whether the caller sends the body only once it is asked for it */
+/** Answers one request. @param waits whether the caller sends the body only when asked for it */
 async function serve(
   parts: ServerParts,
   connections: Connections,
@@ -190,7 +190,7 @@ async function serveUpgrade(
   await writeAnswer(response, incoming, outgoing);
 }
 
-/** Returns the answer, an error's included. */
+/** Returns the answer, or that of an error. */
 async function answerOf(
   incoming: IncomingMessage,
   fetch: () => Response | Promise<Response>,

@@ -6,7 +6,7 @@ import { errorResponse, HttpError } from '../../../gateway/errors.ts';
 
 /**
  * The longest message of a socket, bytes. It is above the protocol's own limit, so that the rules see a message that is
- * a little too long, and close with a code that says so.
+ * slightly too long, and close with a code that says so.
  */
 const MOST_MESSAGE_BYTES = 32 * 1024 * 1024;
 
@@ -23,9 +23,9 @@ const sockets = new WebSocketServer({
 
 /** The answer that turns a caller's connection into a WebSocket (101, which the platform's Response cannot have). */
 export class UpgradeResponse extends Response {
-  /** Takes the socket as soon as it is open: the listeners that it adds at once miss no message. */
+  /** Takes the socket as soon as it is open: listeners that it adds at once miss no message. */
   readonly take: (socket: WebSocket) => void;
-  /** Is called instead of `take` if the caller left before the socket was open. */
+  /** Called instead of `take` if the caller left before the socket was open. */
   readonly gone: () => void;
 
   constructor(take: (socket: WebSocket) => void, gone: () => void = () => {}) {
@@ -85,7 +85,7 @@ export function lacksUpgrade(): Response {
   return errorResponse(new HttpError(426, message, 'upgrade_required', { upgrade: 'websocket' }));
 }
 
-/** Opens the gateway's end of a WebSocket. Messages that are sent before it is open leave once it is. */
+/** Opens the gateway's end of a WebSocket. Messages sent before it is open leave once it is. */
 export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   let open: WebSocket | null = null;
   let waiting: ((socket: WebSocket) => void)[] = [];

@@ -66,7 +66,7 @@ class Connection implements BodyCarrier {
   }
 }
 
-/** The connections whose writes wait for the end of this turn of the event loop, when each takes one system call. */
+/** The connections whose writes wait for the end of this turn of the event loop, when each makes one system call. */
 let corked: Socket[] = [];
 
 function joinWrites(socket: Socket | null): void {

@@ -4,7 +4,7 @@ import type { ObjectAlarm } from '../storage/alarm.ts';
 interface AlarmClockPorts {
   /** The alarm that the object's storage holds. */
   alarm: ObjectAlarm;
-  /** Epoch ms */
+  /** Returns the time, epoch ms. */
   now(): number;
   /** Runs the object's handler. Rejects if it failed; never settles if the object has ended. @param setFor epoch ms */
   fire(setFor: number | null): Promise<void>;
@@ -12,8 +12,8 @@ interface AlarmClockPorts {
 }
 
 /**
- * Fires the alarm of an object, once its time is stored: never twice at a time, and after a failure again once a pause
- * is over. The stored time stays until the handler has succeeded, so if the object ends meanwhile its alarm fires
+ * Fires the alarm of an object once its time is stored: never twice at a time, and after a failure again once a pause
+ * is over. The stored time stays until the handler has succeeded, so if the object ends before that, its alarm fires
  * again.
  */
 export class AlarmClock {
@@ -47,7 +47,7 @@ export class AlarmClock {
   async #due(): Promise<void> {
     const { alarm, now, fire, pauses } = this.#ports;
     const at = alarm.get();
-    // A timer may come a ms early, and the wall clock may have been set back a little.
+    // A timer may fire a ms early, and the wall clock may have been set back slightly.
     if (at === null || now() < at || pauses.leftMs() > 0) return this.arm();
     this.#isFiring = true;
     const setFor = alarm.fires();
@@ -68,7 +68,7 @@ export class AlarmClock {
 const FIRST_MS = 2000;
 const LONGEST_MS = 64_000;
 
-/** Growing pauses before something that failed is tried again. They outlive the object that failed. */
+/** Computes growing pauses before something that failed is tried again. They outlive the object that failed. */
 export class Pauses {
   #failures = 0;
   /** The end of the pause, ms of `performance.now()`. */

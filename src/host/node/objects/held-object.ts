@@ -8,16 +8,16 @@ import { type Caller, Life, ObjectEnded } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
 
 export interface HeldObjectParts {
-  /** The queue id of the object; null: its database holds it. */
+  /** The queue id of the object; null: its database stores it. */
   queueId: string | null;
-  /** The path of its database. */
+  /** The path of the object's database. */
   path: string;
-  /** @param caller stands for the object where it asks others */
+  /** Makes the object. @param caller stands for the object when it asks others */
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
-  /** The object has noticed that the clock was set back. */
+  /** Called when the object has noticed that the clock was set back. */
   clockMoved(): void;
   open: OpenObjects;
-  /** A sync failed: the process has to end. */
+  /** Called when a sync failed: the process has to end. */
   fatal(error: Error): void;
   log: Log;
 }
@@ -25,15 +25,15 @@ export interface HeldObjectParts {
 /** An object that ended within this many ms would end again: if nobody calls it, it is made anew only after a pause. */
 const SHORT_LIFE_MS = 10_000;
 
-/** When an object cannot be made, its callers get the error for this many ms before it is tried again. */
+/** If an object cannot be made, its callers get the error for this many ms before it is tried again. */
 const TRIED_AGAIN_MS = 1000;
 
-/** The process that ends waits at most this many ms for what an object still has to do. */
+/** A process that ends waits at most this many ms for what an object still has to do. */
 const LEAVE_WITHIN_MS = 2000;
 
 const STOPPED = 'the process of the queue ends';
 
-/** One object of a queue id, over all its lives. The first call makes it, or its alarm. */
+/** One object of a queue id over all its lives. The first call, or its alarm, makes the object. */
 export class HeldObject {
   readonly #parts: HeldObjectParts;
   #queueId: string | null;
@@ -48,7 +48,7 @@ export class HeldObject {
   #waking: Timer;
   /** The time of the closed object's alarm, epoch ms; null: it is not set, or the object is not closed. */
   #wakesAt: number | null = null;
-  /** The error with which making the object failed. Callers get it until `until`, ms of `performance.now()`. */
+  /** The error of the last failure to make the object. Callers get it until `until`, ms of `performance.now()`. */
   #problem: { error: Error; until: number } | null = null;
   #hasStopped = false;
 
@@ -65,7 +65,8 @@ export class HeldObject {
   /**
    * Asks the object.
    * @param waits whether the answer waits until what the object wrote before it is on disk
-   * @param inLine whether an object that is not open waits in line to be opened; the call rejects if the line is long
+   * @param inLine whether an object that is not open waits in line to be opened; the call rejects if the line is too
+   * long
    */
   call(name: string, asked: readonly unknown[], waits: boolean, inLine: boolean): Promise<unknown> {
     // While the object begins, a new call queues behind the calls that wait for it.
@@ -73,7 +74,7 @@ export class HeldObject {
     return this.#begin(inLine).then((life) => life.call(name, asked, waits));
   }
 
-  /** Opens a socket of the object, if it takes one more. @returns the answer to the upgrade */
+  /** Opens a socket of the object, if the object accepts one more. @returns the answer to the upgrade */
   async connect(opened: unknown): Promise<Response> {
     const life = this.#life ?? (await this.#begin(true));
     const problem = await life.mayOpen();
@@ -114,7 +115,7 @@ export class HeldObject {
     this.#armWaking();
   }
 
-  /** Sets the timers of the alarm anew, since the wall clock was set forward. */
+  /** Sets the timers of the alarm again, since the wall clock was set forward. */
   armAlarm(): void {
     this.#life?.armAlarm();
     this.#armWaking();
@@ -129,7 +130,7 @@ export class HeldObject {
     await this.wake();
   }
 
-  /** Has the object close its sockets, and ends it. By then earlier calls are answered, and their writes on disk. */
+  /** Lets the object close its sockets, and ends it. By then earlier calls are answered, and their writes on disk. */
   async stop(): Promise<void> {
     const life = this.#life;
     if (life) {
@@ -187,7 +188,7 @@ export class HeldObject {
   #open(inLine: boolean): Promise<ObjectDatabase> {
     const { path, open, fatal, log } = this.#parts;
     const opening = async () => {
-      // Joining the line comes first, so that callers of the same turn see how many wait.
+      // The call joins the line first, so that callers of the same turn see how many wait.
       const over = await open.room(inLine);
       try {
         await this.#closes;
@@ -212,7 +213,7 @@ export class HeldObject {
     return this.#opens;
   }
 
-  /** Closes the database, from which no object was made: an operator may put another in its place. */
+  /** Closes a database from which no object was made, since an operator may put another in its place. */
   #close(): void {
     const database = this.#database;
     if (database !== null) this.#closing(database.close());
@@ -248,7 +249,7 @@ export class HeldObject {
   }
 
   /**
-   * Sets the timer that makes a closed object again when its alarm is due, and not before the pause of a failed one
+   * Sets the timer that makes a closed object again when its alarm is due, but not before the pause after a failure
    * ends.
    */
   #armWaking(): void {

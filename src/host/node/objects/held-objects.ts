@@ -10,21 +10,21 @@ interface HeldObjectsParts {
   /** The folder with a folder for each queue id, which has a database for each kind of object. */
   dataDir: string;
   make(kind: string, host: ObjectHost<never>, caller: Caller): object | Promise<object>;
-  /** Bounds how many objects are open. */
+  /** Bounds the number of open objects. */
   open: OpenObjects;
   log: Log;
-  /** A sync failed, so acknowledged data cannot be kept any more: the process has to end. */
+  /** Called when a sync failed, so that acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
 }
 
 const DATABASE = /^(\w+)\.sqlite$/;
 
-/** Every object of a state folder, by kind and queue id. */
+/** Makes and stores every object of a state folder, by kind and queue id. */
 export class HeldObjects {
   readonly #parts: HeldObjectsParts;
   /** The objects by the path of their database within the data folder. */
   readonly #held = new Map<string, HeldObject>();
-  /** The objects by kind and queue id: making the name of a folder takes longer than most calls. */
+  /** The objects by kind and queue id, since computing the name of a folder takes longer than most calls. */
   readonly #named = new Map<string, HeldObject>();
   readonly #clock: ClockWatch;
   #hasStopped = false;
@@ -51,7 +51,7 @@ export class HeldObjects {
     return held;
   }
 
-  /** Wakes the objects whose alarms are set, also by an earlier process. Never rejects. */
+  /** Wakes the objects whose alarms are set, even by an earlier process. Never rejects. */
   async wakeAll(): Promise<void> {
     const { dataDir } = this.#parts;
     for (const folder of await this.#entriesOf(dataDir)) {
@@ -67,14 +67,14 @@ export class HeldObjects {
     try {
       return await readdir(folder);
     } catch (error) {
-      // ENOTDIR: somebody has left a file there.
+      // ENOTDIR means that somebody has left a file there.
       if ((error as NodeJS.ErrnoException).code !== 'ENOTDIR')
         this.#parts.log('error', 'a folder of data cannot be read', { folder, error: String(error) });
       return [];
     }
   }
 
-  /** Ends all objects, which take no calls after that. */
+  /** Ends all objects, which accept no calls after that. */
   async stop(): Promise<void> {
     this.#hasStopped = true;
     this.#clock.end();
@@ -82,7 +82,7 @@ export class HeldObjects {
     await Promise.all(Array.from(this.#held.values(), (held) => held.stop()));
   }
 
-  /** @param queueId null: the object's database holds it */
+  /** Returns the object in a folder. @param queueId null: the object's database stores it */
   #at(folder: string, kind: string, queueId: string | null): HeldObject {
     const place = join(folder, `${kind}.sqlite`);
     const known = this.#held.get(place);
@@ -107,17 +107,17 @@ const SET_MS = 1000;
 const LOOK_EVERY_MS = 1000;
 
 interface ClockWatchPorts {
-  /** The clock was set back: times that were set before are far away by the new clock. */
+  /** Called when the clock was set back: times that were set before are far away by the new clock. */
   setBack(): void;
-  /** The clock was set forward: timers come late, since they count on another clock. */
+  /** Called when the clock was set forward: timers are late, since they run on another clock. */
   setForward(): void;
 }
 
-/** Notices that somebody sets the wall clock: it then moves against the monotonic clock. */
+/** Notices that somebody sets the wall clock, which then moves against the monotonic clock. */
 class ClockWatch {
   readonly #ports: ClockWatchPorts;
   readonly #timer: NodeJS.Timeout;
-  /** The time at which the monotonic clock was 0, by the wall clock, epoch ms. */
+  /** The wall clock's time at which the monotonic clock was 0, epoch ms. */
   #began = began();
   #soon: NodeJS.Immediate | null = null;
 
@@ -127,7 +127,7 @@ class ClockWatch {
     this.#timer.unref();
   }
 
-  /** Looks in the next turn, not in the middle of the work of the object that has noticed a change. */
+  /** Looks in the next turn, not during the work of the object that has noticed a change. */
   lookSoon(): void {
     this.#soon ??= setImmediate(() => this.look());
   }

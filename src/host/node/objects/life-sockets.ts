@@ -9,9 +9,9 @@ export type Hosted = HostedObject<unknown, unknown> & object;
 interface LifeSocketsPorts {
   now(): number;
   leave: Leave;
-  /** Hands the object an event that nobody waits for. @param failed is called if that throws and the object goes on */
+  /** Hands the object an event that nobody waits for. @param failed called if that throws and the object lives on */
   tell(what: string, tell: () => unknown, failed: () => void): void;
-  /** Ends the object, which has to be made anew. */
+  /** Ends the object, which then has to be made again. */
   fail(): void;
   log: Log;
 }

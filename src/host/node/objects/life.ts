@@ -21,20 +21,22 @@ export interface Caller {
 }
 
 export interface LifeParts {
-  /** The queue id of the object; null: the database holds it. */
+  /** The queue id of the object; null: the database stores it. */
   queueId: string | null;
   database: ObjectDatabase;
   pauses: Pauses;
-  /** @param caller stands for the object where it asks others */
+  /** Makes the object. @param caller stands for the object when it asks others */
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
-  /** The object has noticed that the clock was set back. */
+  /** Called when the object has noticed that the clock was set back. */
   clockMoved(): void;
-  /** Is called once, at the end. @param wasMade whether the object took calls @param error what its callers get */
+  /**
+   * Called once, at the end. @param wasMade whether the object took calls @param error the error that its callers get
+   */
   ended(life: Life, wasMade: boolean, error: Error): void;
   log: Log;
 }
 
-/** The error of a call whose object has ended: a retry reaches the next object. */
+/** The error of a call whose object has ended; a retry reaches the next object. */
 export class ObjectEnded extends Error {
   readonly retryable = true;
 }
@@ -55,12 +57,12 @@ export class Life implements ObjectHost<unknown> {
   readonly #timers = new Set<Timer>();
   /** The callers that have no answer yet: each is rejected if the object ends. */
   readonly #callers = new Set<(error: Error) => void>();
-  /** Counts calls, events, work in the background and questions to others that have not ended. */
+  /** The number of calls, events, background tasks and questions to others that have not ended. */
   #atWork = 0;
   /** The time of the last call or event, ms of `performance.now()`. */
   #usedAt = performance.now();
   #hosted: Hosted | null = null;
-  /** The error with which the life has ended, which its callers get; null while it lasts. */
+  /** The error with which the life has ended, which its callers get; null: it has not ended. */
   #end: Error | null = null;
   /** The latest time that `now` has returned, epoch ms. */
   #latest = 0;
@@ -103,7 +105,7 @@ export class Life implements ObjectHost<unknown> {
     return isAtWork || this.#sockets.any || !this.#parts.database.isSynced ? null : this.#usedAt;
   }
 
-  /** Resolves when the object takes calls; rejects if it ends before. */
+  /** Resolves when the object accepts calls; rejects if it ends before. */
   made(): Promise<Hosted> {
     return new Promise((resolve, reject) => {
       if (this.#end) return reject(this.#end);
@@ -172,7 +174,7 @@ export class Life implements ObjectHost<unknown> {
   }
 
   /**
-   * Asks the object.
+   * Calls a method of the object.
    * @param waits whether the answer waits until what the object wrote before it is on disk
    */
   call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
@@ -200,7 +202,7 @@ export class Life implements ObjectHost<unknown> {
         };
         this.#run(() => method.apply(hosted, asked as unknown[]), done, failed);
       };
-      // The call is never made in the same turn: this object may call its caller, which is still at work.
+      // The call is never made in the same turn, since this object may call its caller, which is still at work.
       this.#made.then(ask, () => {});
     });
   }
@@ -230,7 +232,7 @@ export class Life implements ObjectHost<unknown> {
     this.#sockets.drop();
   }
 
-  /** Sets the alarm's timer, since another time is stored or the wall clock, which timers ignore, was set forward. */
+  /** Sets the alarm's timer: another time is stored, or the wall clock, which timers ignore, was set forward. */
   armAlarm(): void {
     if (this.#hosted) this.#alarmClock.arm();
   }
@@ -251,7 +253,7 @@ export class Life implements ObjectHost<unknown> {
     this.restart('the object starts again with a new clock');
   }
 
-  /** Ends this life and undoes what the object has not committed. @param error what its callers get */
+  /** Ends this life and undoes what the object has not committed. @param error the error that its callers get */
   end(error: Error): void {
     if (this.#end) return;
     this.#end = error;
@@ -283,7 +285,7 @@ export class Life implements ObjectHost<unknown> {
     if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
   }
 
-  /** Hands the object an event. @param failed is called if that throws, unless the object is restarted anyway */
+  /** Hands the object an event. @param failed called if that throws, unless the object is restarted anyway */
   #tell(what: string, tell: () => unknown, failed: () => void, done = () => {}): void {
     const threw = (error: unknown, isHalfDone: boolean) => {
       this.#failed(what, error);
@@ -314,7 +316,7 @@ export class Life implements ObjectHost<unknown> {
     work.then(over, over);
   }
 
-  /** Counts the object as at work. @returns ends that; further calls do nothing */
+  /** Counts the object as at work. @returns a function that ends that; further calls of it do nothing */
   #begun(): () => void {
     let isOver = false;
     this.#atWork += 1;

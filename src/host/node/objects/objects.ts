@@ -17,11 +17,11 @@ import { leaving, type StubOf, stubsOf } from './stubs.ts';
 interface NodeObjectsOptions {
   /** The folder with a folder for each queue id. */
   dataDir: string;
-  /** The settings as bindings: texts by name. */
+  /** The settings in the form of bindings: texts by name. */
   settings: QueueObjectSettings;
   post: Post;
   log: Log;
-  /** A sync failed, so acknowledged data cannot be kept any more: the process has to end. */
+  /** Called when a sync failed, so that acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
 }
 
@@ -80,7 +80,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
 /** The parts from which an object is made, beside its host. */
 interface MadeWith {
   settings: QueueObjectSettings;
-  /** The other objects, as this object asks them. */
+  /** The other objects, for this object to call. */
   objects: Objects;
   post: Post;
   /** Sums the metrics of all relays of the object's queue id. */

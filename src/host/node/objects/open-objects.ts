@@ -10,20 +10,20 @@ interface Closable {
 /** An object that was used within this many ms stays open: it may be used again at once. */
 const LEAST_IDLE_MS = 1000;
 
-/** A caller from outside waits at most this many ms for its turn: after 1.5 s its answer has its status already. */
+/** A caller from outside waits at most this many ms for its turn: after 1.5 s its answer already has its status. */
 const LONGEST_LINE_MS = 300;
 
 /**
- * An object that was just made is at work for about this many ms: it writes behind, and reports to another object,
- * which is made for that.
+ * An object that was just made is at work for about this many ms: it writes in the background, and reports to another
+ * object, which is made for that.
  */
 const AT_WORK_MS = 5000;
 const MADE_FOR_ONE = 2;
 
 /**
- * Bounds how many idle objects are open: each has four descriptors and some memory, and somebody may make up any number
- * of queue ids. Closes the objects that have been idle for longest. While as many as the bound are open, opens further
- * ones so slowly that about as many as the bound are at work for the first time.
+ * Bounds the number of idle objects that are open: each has four descriptors and some memory, and callers may invent
+ * any number of queue ids. It closes the objects that have been idle for longest. While the bound is reached, it opens
+ * further objects so slowly that only about as many as the bound are in their first work.
  */
 export class OpenObjects {
   readonly #mostIdle: number;
@@ -36,22 +36,22 @@ export class OpenObjects {
   /** The number of objects that may be opened and are not open yet. */
   #opening = 0;
 
-  /** @param pauseMs passes between two objects that are opened beyond `mostIdle` */
+  /** @param pauseMs the time between two objects that are opened beyond `mostIdle` */
   constructor(mostIdle: number, pauseMs = (MADE_FOR_ONE * AT_WORK_MS) / mostIdle) {
     this.#mostIdle = mostIdle;
     this.#pauseMs = pauseMs;
   }
 
-  /** The error for a caller from outside, where too many objects are to be opened first; null: it may wait. */
+  /** The error for a caller from outside, if too many objects are to be opened first; null: the caller may wait. */
   get problem(): Error | null {
     if (this.#inLine === 0 || (this.#inLine + 1) * this.#pauseMs <= LONGEST_LINE_MS) return null;
     return Object.assign(new Error('too many objects are opened at once'), { overloaded: true });
   }
 
   /**
-   * Resolves when another one may be opened.
-   * @param inLine waits behind others if many are open; false: an object that somebody waits for asks for the new one
-   * @returns is called when the object is open, or could not be opened
+   * Resolves when another object may be opened.
+   * @param inLine waits behind others if many are open; false: an object that somebody waits for needs the new one
+   * @returns the function to call when the object is open, or could not be opened
    */
   async room(inLine: boolean): Promise<() => void> {
     if (inLine && this.#open.size + this.#opening >= this.#mostIdle) await this.#turn();
@@ -70,7 +70,7 @@ export class OpenObjects {
     this.#open.delete(held);
   }
 
-  /** Stops closing objects, and lets all waiting ones open. */
+  /** Stops closing objects, and lets all waiting objects open. */
   end(): void {
     clearTimeout(this.#looking ?? undefined);
     this.#stopped.abort();

@@ -6,18 +6,18 @@ const MUCH_BYTES = 1024 * 1024;
 const MOST_BYTES = 1024 * 1024 * 1024;
 
 const LOOK_EVERY_MS = 10_000;
-/** A peer that has read nothing for this many ms is gone: a frame of 20 MiB takes less at 0.6 Mbit/s. */
+/** A peer that has read nothing for this many ms is gone: a frame of 20 MiB takes less time at 0.6 Mbit/s. */
 const STUCK_MS = 300_000;
 
 /**
- * Ends a connection whose peer does not read, so that unsent frames do not fill the memory. No frame is left out: the
+ * Ends a connection whose peer does not read, so that unsent frames do not fill the memory. No frame is skipped: the
  * peer dials again and gets what it has missed.
  */
 export class PeerWatch {
   readonly #stream: Duplex;
   readonly #giveUp: (why: string) => void;
   #timer: NodeJS.Timeout | null = null;
-  /** The bytes that waited at the last look, and when they last became fewer, ms of `performance.now()`. */
+  /** The bytes that waited at the last look, and when they last decreased, ms of `performance.now()`. */
   #before = 0;
   #movedAt = 0;
 

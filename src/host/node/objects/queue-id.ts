@@ -5,7 +5,7 @@ const TABLE = 'host_queue_id';
 
 /**
  * Stores the queue id in a database, or reads it from there.
- * @param queueId null: the stored one is read
+ * @param queueId the id to store; null: the stored id is read
  * @throws Error if null is given and none is stored
  */
 export function keptQueueId(sql: Sql, queueId: string | null): string {
@@ -14,7 +14,7 @@ export function keptQueueId(sql: Sql, queueId: string | null): string {
   if (row) return JSON.parse(String(row.id)) as string;
   if (queueId === null) throw new Error('the database does not tell whose it is');
   sql.exec(`CREATE TABLE IF NOT EXISTS ${TABLE} (id TEXT NOT NULL)`);
-  // The id is stored as JSON: not every string of JavaScript is a text of SQLite.
+  // The id is stored as JSON, since not every JavaScript string is a text of SQLite.
   sql.exec(`INSERT INTO ${TABLE} (id) VALUES (?)`, JSON.stringify(queueId));
   return queueId;
 }

@@ -12,13 +12,13 @@ import { leaving } from './stubs.ts';
 /** The relays of a queue id's workers. */
 interface OfQueue {
   hosts: Map<string, RelayHost>;
-  /** The bytes that relays received which have been dropped since. */
+  /** The bytes received by relays that have been dropped since. */
   receivedBefore: number;
 }
 
 /**
- * The relays of all workers, beside the objects: the end of a queue's object does not touch answers on their way, and
- * no byte of them waits for a disk.
+ * The relays of all workers, outside the objects: the end of a queue's object does not touch answers on their way, and
+ * no byte of an answer waits for a disk.
  */
 export class Relays {
   readonly #grace: number;
@@ -33,7 +33,7 @@ export class Relays {
     this.#log = log;
   }
 
-  /** @param caller the object that asks; null: the gateway */
+  /** Returns the stub of a relay. @param caller the object that asks; null: the gateway */
   stub(queueId: string, workerId: string, caller: Caller | null): RelayStub {
     const relay = () => this.#relay(queueId, workerId);
     const tell = async (call: () => void) => (caller === null ? call() : leaving(caller, async () => call()));

@@ -1,11 +1,11 @@
 import type { ObjectDatabase } from '../storage/database.ts';
 
-/** @param isHalfDone the work has written a part, which is not committed yet */
+/** Handles a failure. @param isHalfDone the work has written a part, which is not committed yet */
 export type Failed = (error: unknown, isHalfDone: boolean) => void;
 
 /**
  * Runs work of an object. If it throws after uncommitted writes, half of its work would be stored: `failed` is then
- * called with `isHalfDone`, and the object has to be undone, its memory included.
+ * called with `isHalfDone`, and the object has to be undone, including its memory.
  */
 export function runWatched(
   database: ObjectDatabase,
@@ -14,7 +14,7 @@ export function runWatched(
   failed: Failed,
 ): void {
   const before = database.written;
-  /** The commit that will hold what the work wrote before it first waited; null: it wrote nothing. */
+  /** The commit that will hold the writes made before the work first waited; null: there were none. */
   let commit: number | null = null;
   const noteWrites = () => {
     commit = database.written === before ? null : database.commits;

@@ -14,7 +14,7 @@ interface NodeSocketPorts {
   /** The peer's text that tests the connection, and the answer to it; undefined: such texts get no answer. */
   pings: { ping: string; pong: string } | undefined;
   message(message: string | Uint8Array<ArrayBuffer>): void;
-  /** @param code null: the connection broke */
+  /** Called when the socket has closed. @param code null: the connection broke */
   closed(code: number | null): void;
   log: Log;
 }
@@ -24,7 +24,9 @@ const REASON_BYTES = 123;
 /** The code that `ws` reports if the connection broke without a close frame. */
 const BROKE = 1006;
 
-/** A WebSocket of a hosted object. Messages pass the object's output gate, in one write for each event-loop turn. */
+/**
+ * A WebSocket of a hosted object. Messages pass the object's output gate, in one write for each turn of the event loop.
+ */
 export class NodeSocket<Kept> implements HostSocket<Kept> {
   readonly id = randomUUID();
   readonly #socket: WebSocket;
@@ -38,7 +40,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
 
   constructor(socket: WebSocket, ports: NodeSocketPorts) {
     this.#socket = socket;
-    // `ws` offers no other way to its connection, which is needed to join frames in one write.
+    // `ws` offers no other access to its connection, which is needed to join frames in one write.
     this.#stream = (socket as unknown as { _socket: Duplex })._socket;
     this.#ports = ports;
     this.#watch = new PeerWatch(this.#stream, (why) => this.#giveUp(why));
@@ -79,7 +81,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     try {
       this.#socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString());
     } catch {
-      // The code may not be sent.
+      // The code is not one that may be sent.
       this.#socket.close();
     }
   }

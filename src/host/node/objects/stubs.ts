@@ -27,7 +27,7 @@ export interface StubOf {
 }
 
 /**
- * Makes the stubs for objects of a class: each of its methods can be asked. Arguments and answers go as copies
+ * Makes the stubs for objects of a class: each of its methods can be called. Arguments and answers go as copies
  * (plain-copy.ts).
  */
 export function stubsOf({ prototype, atOnce = [], lent = [], opens }: StubOf): (asking: Asking) => Stub {
@@ -70,8 +70,8 @@ function ask(
 }
 
 /**
- * Makes a call on behalf of an object once all that it wrote before is on disk. If the object has ended, the promise
- * never settles: its work ends there.
+ * Makes a call on behalf of an object once everything that it wrote before is on disk. If the object has ended, the
+ * promise never settles: its work stops there.
  */
 export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

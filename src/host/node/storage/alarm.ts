@@ -3,8 +3,8 @@ import type { Alarm, Sql } from '../../../durable/ports.ts';
 /** The alarm of an object, stored in its database. The host fires it. */
 export interface ObjectAlarm extends Alarm {
   /**
-   * Notes that the host fires the alarm, which is then not set any more. The stored time stays until `fired` or until
-   * the alarm is set again, so the alarm fires again if the process ends in between.
+   * Notes that the host fires the alarm, which is then no longer set. The stored time stays until `fired` or until the
+   * alarm is set again, so the alarm fires again if the process ends in between.
    * @returns the time for which it was set, epoch ms
    */
   fires(): number | null;
@@ -17,7 +17,7 @@ export interface ObjectAlarm extends Alarm {
 /** The table that stores the alarm. */
 const TABLE = 'host_alarm';
 
-/** Sets the alarm in memory; each commit stores what differs from the disk. */
+/** Holds the alarm in memory; each commit stores it if it differs from the disk. */
 export class KeptAlarm implements ObjectAlarm {
   readonly #sql: Sql;
   readonly #changes: () => void;
@@ -26,7 +26,7 @@ export class KeptAlarm implements ObjectAlarm {
   #isFiring = false;
   #firedFor: number | null = null;
 
-  /** @param sql the database itself @param changes is called before the alarm differs from the stored one */
+  /** @param sql the database itself @param changes called before the alarm differs from the stored one */
   constructor(sql: Sql, changes: () => void) {
     this.#sql = sql;
     this.#changes = changes;
@@ -61,7 +61,7 @@ export class KeptAlarm implements ObjectAlarm {
   }
 
   failed(): void {
-    // Setting it needs no write: the disk still has the time for which it fired.
+    // Setting the alarm needs no write: the disk still has the time for which it fired.
     this.#at ??= this.#firedFor;
     this.#isFiring = false;
   }
@@ -78,7 +78,7 @@ export class KeptAlarm implements ObjectAlarm {
     return true;
   }
 
-  /** Remembers the alarm for a transaction that may be undone. @returns puts it back */
+  /** Remembers the alarm for a transaction that may be undone. @returns a function that restores it */
   mark(): () => void {
     const at = this.#at;
     return () => {

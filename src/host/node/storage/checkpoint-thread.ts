@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { SYNCS } from './write-ahead-log.ts';
 
-/** The result of a checkpoint; an error is as SQLite gave it. */
+/** The result of a checkpoint, with SQLite's error if it failed. */
 export type Checkpointed =
   | { isWhole: boolean; error?: undefined }
   | { isWhole: false; error: { message: string; errcode: number } };
@@ -31,7 +31,7 @@ export function checkpoint(path: string): Promise<Checkpointed> {
 }
 
 function startThread(): Worker {
-  // The thread runs the text of a function: the programs are bundles, with no file for it beside them.
+  // The thread runs the text of a function, since the programs are bundles, with no file for it beside them.
   const started = new Worker(`(${runCheckpoints})()`, {
     eval: true,
     name: 'checkpoints',
@@ -50,7 +50,7 @@ function startThread(): Worker {
   return started;
 }
 
-/** Runs in the thread, and names nothing from outside itself. */
+/** Runs in the thread, and so refers to nothing outside itself. */
 function runCheckpoints(): void {
   const { parentPort, workerData: syncs } = process.getBuiltinModule('node:worker_threads');
   const { emitWarning } = process;
@@ -61,7 +61,7 @@ function runCheckpoints(): void {
   const copy = (path: string): Checkpointed => {
     let database: InstanceType<typeof DatabaseSync> | null = null;
     try {
-      // The connection is not kept open: each has a cache and three descriptors, and checkpoints are rare.
+      // The connection is not kept open, since each has a cache and three descriptors, and checkpoints are rare.
       database = new DatabaseSync(path);
       database.exec(syncs);
       const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all() as Record<string, number>[];

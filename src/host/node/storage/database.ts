@@ -15,19 +15,20 @@ import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 import { copyLog, useLog } from './write-ahead-log.ts';
 
-/** The queue waits once for another process that writes, at most this many ms: the wait holds up all queues. */
+/** The queue waits once for another process that writes, at most this many ms, since the wait holds up all queues. */
 const BUSY_MS = 1000;
 
 /** The events of a database that the host handles. */
 export interface DatabasePorts {
-  /** A sync failed: acknowledged data may be lost, so the process ends. */
+  /** Called when a sync failed: acknowledged data may be lost, so the process ends. */
   fatal(error: Error): void;
   /**
-   * The writes since the last commit were undone, and the object's memory is ahead of its tables: the host makes a new
-   * object. The old storage takes no more statements; `begin` gives the next one. The message holds SQLite's code.
+   * Called when the writes since the last commit were undone, and the object's memory is ahead of its tables: the host
+   * makes a new object. The old storage accepts no more statements; `begin` gives the next one. The message has
+   * SQLite's code.
    */
   lost(error: Error): void;
-  /** A commit has stored another time; null: the alarm is not set any more. */
+  /** Called when a commit has stored another time; null: the alarm is no longer set. */
   alarmStored(at: number | null): void;
   log: Log;
 }
@@ -42,9 +43,9 @@ export interface DatabasePorts {
  *     const next = database.begin();           // the new object's
  *     await database.close();
  *
- * The first write of a turn begins a transaction by itself. `setImmediate` commits it, or, while a sync is on its way,
- * the end of that sync does, so that a group gathers. COMMIT syncs nothing: the thread pool syncs the log after it, and
- * all outputs of the object wait for that. docs/decisions/node-storage.md says why that is durable.
+ * The first write of a turn begins a transaction by itself. `setImmediate` commits it; if a sync is in progress, the
+ * end of that sync commits it, so that a group gathers. COMMIT syncs nothing: the thread pool syncs the log after it,
+ * and all outputs of the object wait for that. docs/decisions/node-storage.md says why that is durable.
  */
 export class ObjectDatabase {
   readonly #path: string;
@@ -59,12 +60,15 @@ export class ObjectDatabase {
   /** Whether a transaction is open. */
   #isOpen = false;
   #commit: NodeJS.Immediate | null = null;
-  /** Counts of statements that may have written, without those that a transaction has undone, and of commits. */
+  /**
+   * The number of statements that may have written, except those that a transaction has undone, and the number of
+   * commits.
+   */
   written = 0;
   commits = 0;
   /** Whether another process holds the lock that a write needs, and the queue has already waited for it. */
   #isLockedOut = false;
-  /** The error of every statement; null while an object lives. */
+  /** The error that every statement gets; null while an object lives. */
   #ended: Error | null = new Error('the object has not begun');
   #closed: Promise<void> | null = null;
 
@@ -94,7 +98,7 @@ export class ObjectDatabase {
   }
 
   /**
-   * Opens a database, or makes it and the folders above it, and syncs what an earlier process has left unsynced.
+   * Opens a database, or makes it and the folders above it, and syncs what an earlier process left unsynced.
    * @throws Error with SQLite's code in its message
    */
   static async open(path: string, ports: DatabasePorts, limits = LOG_LIMITS): Promise<ObjectDatabase> {
@@ -174,15 +178,16 @@ export class ObjectDatabase {
   }
 
   /**
-   * Runs an output of the object once everything that was written before it is on disk: at once if it is, else in
-   * order.
-   * @param lost is called instead if the writes are undone
+   * Runs an output of the object once everything written before it is on disk: at once if it is, else in order.
+   * @param lost called instead if the writes are undone
    */
   whenSynced(run: () => void, lost?: (error: Error) => void): void {
     this.#outputs.whenSynced({ run, lost });
   }
 
-  /** Closes without holding up other work: the log is copied first, or SQLite would copy it in this thread. */
+  /**
+   * Closes without holding up other work: the log is copied first, since SQLite would otherwise copy it in this thread.
+   */
   async closeBesides(): Promise<void> {
     await this.#bound.idle();
     await this.#bound.copy();
@@ -210,7 +215,7 @@ export class ObjectDatabase {
       return this.#statements.run(query, bindings, () => this.#write());
     } catch (error) {
       this.written = before;
-      // SQLite undoes a transaction by itself after some errors of the disk.
+      // SQLite itself undoes a transaction after some errors of the disk.
       if (this.#isOpen && !this.#database.isTransaction) this.#lose(error);
       throw withCode(error, this.#path);
     }
@@ -228,7 +233,7 @@ export class ObjectDatabase {
     if (!this.#outputs.isSyncing) this.#commitSoon();
   }
 
-  /** Begins a transaction. Waits once for a process that has the lock, and not again until it is free. */
+  /** Begins a transaction. Waits once for a process that holds the lock, and not again until the lock is free. */
   #beginTransaction(): void {
     try {
       this.#database.exec('BEGIN IMMEDIATE');
@@ -298,7 +303,7 @@ export class ObjectDatabase {
     return made;
   }
 
-  /** Gives the space of deleted data back to the disk. */
+  /** Returns the space of deleted data to the disk. */
   #giveBack(): void {
     try {
       this.#database.exec('VACUUM');
@@ -310,7 +315,7 @@ export class ObjectDatabase {
     void this.#bound.copyAll(() => this.#closed !== null);
   }
 
-  /** Ends the object whose open transaction has failed, and reports it. */
+  /** Ends the object whose open transaction has failed, and reports this. */
   #lose(error: unknown): void {
     if (!this.#isOpen) return;
     const shown = withCode(error, this.#path);

@@ -15,7 +15,7 @@ const CODES: Record<number, string> = {
   19: 'SQLITE_CONSTRAINT',
   26: 'SQLITE_NOTADB',
 };
-/** The codes for faults of the disk or the file, not of a statement: an operator mends them. */
+/** The codes for faults of the disk or the file, not of a statement, which an operator has to repair. */
 const OF_THE_DISK = new Set([3, 8, 10, 11, 13, 14, 26]);
 
 const IOERR_FSYNC = 1034;
@@ -28,7 +28,7 @@ export interface SqliteError extends Error {
   errcode: number;
 }
 
-/** Returns whether a sync failed: what it was to store may be gone even if a later sync succeeds. */
+/** Returns whether a sync failed, after which the data to be stored may be gone even if a later sync succeeds. */
 export function isSyncError(error: unknown): boolean {
   const { errcode, syscall } = error as Partial<SqliteError & NodeJS.ErrnoException>;
   return [IOERR_FSYNC, IOERR_DIR_FSYNC].includes(errcode!) || ['fsync', 'fdatasync'].includes(syscall!);
@@ -36,7 +36,7 @@ export function isSyncError(error: unknown): boolean {
 
 /**
  * Returns the error with SQLite's code at the end of its message. The gateway answers callers by that code
- * (gateway/objects/calls.ts): of an object's error only the message reaches it. Errors of the disk name the
+ * (gateway/objects/calls.ts), since only the message of an object's error reaches it. Errors of the disk name the
  * database.
  */
 export function withCode(error: unknown, path: string): Error {

@@ -3,17 +3,17 @@ import type { Checkpointed } from './checkpoint-thread.ts';
 
 /** The lengths of a database's log at which something is done about it, bytes. */
 export interface LogLimits {
-  /** From this length on the log is copied into the database, beside the work. */
+  /** From this length the log is copied into the database in the background. */
   copied: number;
-  /** From this length on the next group waits for a copy that no write disturbs, so that the log begins anew. */
+  /** From this length the next group waits for a copy that no write disturbs, so that the log begins anew. */
   held: number;
-  /** From this length on the main thread copies the log at once, since some writes do not wait for room. */
+  /** From this length the main thread copies the log at once, since some writes do not wait for room. */
   most: number;
 }
 
 export const LOG_LIMITS: LogLimits = { copied: 4 * 2 ** 20, held: 16 * 2 ** 20, most: 64 * 2 ** 20 };
 
-/** The pause after a copy that a reader has kept from taking all, ms. */
+/** The pause after a copy that was incomplete because of a reader, ms. */
 const AGAIN_MS = 1000;
 /** The pause after a failed copy, ms: each failure is logged. */
 const AFTER_FAILURE_MS = 10_000;
@@ -34,7 +34,7 @@ interface LogPorts {
 
 /**
  * Bounds the log of one database. SQLite begins a log anew with the first write that finds all of it copied; under
- * endless writes there is always something that the last copy has not taken.
+ * endless writes there is always something that the last copy has not included.
  */
 export class LogBound {
   readonly #limits: LogLimits;
@@ -88,7 +88,7 @@ export class LogBound {
   async #makeRoom(): Promise<void> {
     await this.#copying;
     this.#ports.commit();
-    // Nothing is written during this copy, so it takes all; the commit may have begun it.
+    // Nothing is written during this copy, so it is complete; the commit may have begun it.
     if (this.#mayCopy && !(await (this.#copying ?? this.copy()))) this.#later();
   }
 
@@ -108,7 +108,7 @@ export class LogBound {
     return this.#copying;
   }
 
-  /** Copies the log until a copy has taken all: writes and readers may keep several from it. */
+  /** Copies the log until a copy is complete: writes and readers may make several copies incomplete. */
   async copyAll(isClosed: () => boolean): Promise<void> {
     for (;;) {
       await this.#copying;

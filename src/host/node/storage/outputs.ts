@@ -1,24 +1,24 @@
 /** An effect that leaves the object. */
 interface Output {
   run(): void;
-  /** Is called instead of `run` if the writes before it were undone. */
+  /** Called instead of `run` if the writes before it were undone. */
   lost?(error: Error): void;
 }
 
 interface OutputPorts {
   /** Syncs what was committed; calls back once. */
   sync(done: (error: Error | null) => void): void;
-  /** Is called when a sync has ended and the outputs that waited for it have left. */
+  /** Called when a sync has ended and the outputs that waited for it have left. */
   afterSync(): void;
-  /** Is called when a sync has failed, after which no output leaves. */
+  /** Called when a sync has failed, after which no output leaves. */
   syncFailed(error: Error): void;
-  /** Is called with the error of an output that threw. */
+  /** Called with the error of an output that threw. */
   threw(error: unknown): void;
 }
 
 /**
  * Holds back the outputs of an object, in order, until everything that was written before each is on disk. Three groups
- * can wait: for the sync on its way, for the sync of later commits, and for the commit of the open transaction.
+ * can wait: for the sync in progress, for the sync of later commits, and for the commit of the open transaction.
  */
 export class Outputs {
   readonly #ports: OutputPorts;
@@ -72,7 +72,7 @@ export class Outputs {
     this.#committed = null;
     this.#ports.sync((error) => {
       if (error) return this.#ports.syncFailed(error);
-      // Outputs that are added meanwhile join this group, or they would overtake the rest of it.
+      // Outputs that are added during this loop join this group; otherwise they would overtake the rest of it.
       for (const output of outputs) this.#run(output);
       this.#syncing = null;
       if (this.#committed) this.#sync();

@@ -1,7 +1,9 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../../durable/ports.ts';
 
-/** The most prepared statements, more than an object has in common use: one with a list has a text for each length. */
+/**
+ * The most prepared statements, more than an object usually has: one with a list has a different text for each length.
+ */
 const MOST_STATEMENTS = 500;
 
 /** Matches a statement that only reads; any other counts as one that writes. */
@@ -14,17 +16,17 @@ interface Prepared {
   bigInts: boolean;
 }
 
-/** The prepared statements of one connection, by their text. */
+/** Stores the prepared statements of one connection, by their text. */
 export class Statements {
   readonly #database: DatabaseSync;
-  /** The one used longest ago is first. */
+  /** The prepared statements by their text, the least recently used first. */
   readonly #prepared = new Map<string, Prepared>();
 
   constructor(database: DatabaseSync) {
     this.#database = database;
   }
 
-  /** @param beforeWrite is called before a statement that may write */
+  /** Runs a statement. @param beforeWrite called before a statement that may write */
   run(query: string, bindings: readonly SqlValue[], beforeWrite: () => void): Row[] {
     const prepared = this.#prepare(query);
     if (prepared.writes) beforeWrite();

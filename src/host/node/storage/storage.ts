@@ -1,23 +1,28 @@
 import type { Row, Sql, SqlValue } from '../../../durable/ports.ts';
 import type { KeptAlarm, ObjectAlarm } from './alarm.ts';
 
-/** The storage of one life of an object, from `begin` of its database until `undo`; then it refuses every statement. */
+/**
+ * The storage of one life of an object, from `begin` of its database until `undo`, after which it refuses every
+ * statement.
+ */
 export interface ObjectStorage {
   readonly sql: Sql;
   readonly alarm: ObjectAlarm;
-  /** Runs synchronous work and undoes its writes if it throws; the error is thrown on. */
+  /** Runs synchronous work and undoes its writes if it throws; the error is rethrown. */
   transaction<T>(work: () => T): T;
   /** Does what `ObjectHost` says, and also waits for room in the log. Never resolves once this life has ended. */
   gathered(): Promise<void>;
   /** Returns the size of the database, bytes. */
   databaseBytes(): number;
-  /** Deletes every table and the alarm, has the tables made anew, and gives the disk back, all in one turn. */
+  /**
+   * Deletes every table and the alarm, has the tables made again, and returns the space to the disk, all in one turn.
+   */
   clear<T>(remake: () => T): T;
 }
 
 /** The parts of a database that the living object uses. */
 interface LivingPorts {
-  /** @throws Error when this life has ended */
+  /** Checks that this life has not ended. @throws Error if it has */
   check(): void;
   exec(query: string, bindings: readonly SqlValue[]): Row[];
   transaction<T>(work: () => T): T;
