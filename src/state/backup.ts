@@ -122,10 +122,7 @@ async function filesOf(folder: string, paths: string[]): Promise<Manifest['files
   return files;
 }
 
-/**
- * The snapshot waits at most this many ms for a moment without a commit; each try begins its transactions within 0.1
- * ms.
- */
+/** The snapshot waits at most this many ms for a moment without a commit; each transaction begins within 0.1 ms. */
 const WITHIN_MS = 30_000;
 /** The longest pause between two tries, ms. */
 const PAUSE_MS = 10;
