@@ -3,7 +3,7 @@ import { EXIT, UserError } from '../process/index.ts';
 import { fieldsOf, jsonOrText } from '../protocol/index.ts';
 import type { Scope } from '../settings/token-entry.ts';
 
-/** The queue that a command calls, and the token that it sends. */
+/** The queue that a command calls, and the token for it. */
 export interface QueueTarget {
   url: string;
   token?: string | undefined;
@@ -14,16 +14,16 @@ interface Request {
   method?: 'POST' | 'PATCH' | 'DELETE';
   /** The body, sent as JSON. */
   body?: unknown;
-  /** The scope that the token needs, which the error names where the token is refused. */
+  /** The scope that the token needs, which the error names if the token is refused. */
   scope?: Scope;
 }
 
-/** The error of a queue that did not answer: it may do so again in a moment. */
+/** The error of a queue that did not answer, but may answer in a moment. */
 export class UnreachableQueue extends UserError {}
 
 /**
  * Sends one request to a queue's HTTP API, and returns its answer's JSON.
- * @throws UnreachableQueue where the same request may succeed later; UserError where the queue refuses it
+ * @throws UnreachableQueue if the same request may succeed later; UserError if the queue refuses it
  */
 export async function askQueueJson<T>(
   { url, token, queueId }: QueueTarget,

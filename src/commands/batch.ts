@@ -17,28 +17,28 @@ import { print, printNote } from './terminal.ts';
 import { WaitingLine } from './trace.ts';
 
 interface BatchRunOptions extends QueueTarget {
-  /** The file for the answers; beside the input where left out. */
+  /** The file for the answers; left out: a file beside the input. */
   output?: string;
-  /** The batch's completion window: "24h". */
+  /** The batch's completion window, such as "24h". */
   window: string;
 }
 
 const POLL_MS = 1000;
-/** The time limit of an upload, ms: files may have gigabytes. */
+/** The time limit of an upload, ms, since files may have gigabytes. */
 const LONGEST_UPLOAD_MS = 24 * 3600 * 1000;
 const OVER = ['completed', 'failed', 'cancelled', 'expired'];
 
 /** The note beside the input while its batch runs. */
 interface Running {
   batch_id: string;
-  /** The input's hash: another input is another batch. */
+  /** The input's hash: a different input is a different batch. */
   sha256: string;
 }
 
 /**
  * Runs `worker-vllm batch run FILE.jsonl`: uploads the file, runs it as a batch and writes its answers when it has
- * ended. The same command goes on with a batch that it left running.
- * @returns the exit code: not 0 when a line failed, the batch did not complete, or the command was stopped
+ * ended. The same command continues a batch that it left running.
+ * @returns the exit code, which is not 0 when a line failed, the batch did not complete, or the command was stopped
  * @throws UserError when the file cannot be used, or the queue refuses
  */
 export async function runBatch(file: string, options: BatchRunOptions): Promise<number> {
@@ -69,7 +69,7 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
   }
 }
 
-/** @returns the batch, or null where the command was stopped during the upload */
+/** Uploads the input and begins the batch. @returns the batch, or null if the command was stopped during the upload */
 async function begin(
   ask: AskOpenAI,
   file: string,
@@ -94,7 +94,7 @@ async function begin(
   return { batch, lines };
 }
 
-/** Waits for the end of a batch, also while the queue is away for a moment. @returns the ended batch */
+/** Waits for the end of a batch, even while the queue is away for a moment. @returns the ended batch */
 async function watch(ask: AskOpenAI, first: OpenAI.Batch, progress: Progress): Promise<OpenAI.Batch> {
   let batch = first;
   const waiting = new WaitingLine((text) => progress.say(text));
@@ -120,7 +120,7 @@ function tokensOf({ usage }: OpenAI.Batch): string {
   return `${usage?.input_tokens ?? 0} tokens in, ${usage?.output_tokens ?? 0} out`;
 }
 
-/** @returns the id of the file */
+/** Uploads a file. @returns its id */
 async function upload(ask: AskOpenAI, path: string, signal: AbortSignal): Promise<string> {
   const file = new File([await openAsBlob(path)], basename(path));
   const options = { signal, timeout: LONGEST_UPLOAD_MS };
@@ -164,7 +164,7 @@ async function finish(
   return batch.status === 'completed' && failed === 0 ? EXIT.ok : EXIT.unexpected;
 }
 
-/** Returns what has to be known of the input before it is uploaded. The queue checks its lines. */
+/** Returns the facts about the input that are needed before its upload. The queue checks its lines. */
 async function survey(file: string): Promise<{ sha256: string; lines: number; endpoint: string }> {
   const hash = createHash('sha256');
   let lines = 0;
@@ -210,7 +210,7 @@ async function readRunning(file: string): Promise<Running | null> {
 const LISTED = 20;
 const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
 
-/** Runs `worker-vllm batch list`: prints the newest batches, one a line. */
+/** Runs `worker-vllm batch list`: prints the newest batches, one on each line. */
 export async function listBatches(target: QueueTarget): Promise<number> {
   const { data: batches } = await openAIAt(target)((client) => client.batches.list({ limit: LISTED }));
   if (batches.length === 0) printNote('There are no batches.');
@@ -241,17 +241,14 @@ function lineOf({ id, status, endpoint, created_at, request_counts }: OpenAI.Bat
 
 /**
  * Calls OpenAI's API at a queue.
- * @throws UnreachableQueue where the same call may succeed later; UserError where the queue refuses it;
- * APIUserAbortError where the call's signal ended it
+ * @throws UnreachableQueue if the same call may succeed later; UserError if the queue refuses it; APIUserAbortError if
+ * the call's signal ended it
  */
 type AskOpenAI = <T>(call: (client: OpenAI) => Promise<T>) => Promise<T>;
 
-/**
- * Returns calls by OpenAI's own client to a queue. The variables that the environment holds for OpenAI do not reach
- * the queue.
- */
+/** Returns calls of OpenAI's own client to a queue. The environment's variables for OpenAI do not reach the queue. */
 function openAIAt({ url, token, queueId }: QueueTarget): AskOpenAI {
-  // The client sends these headers with every request, and has no option against it.
+  // The client sends these headers with every request, and no option prevents that.
   delete process.env.OPENAI_CUSTOM_HEADERS;
   const client = new OpenAI({
     baseURL: `${url.replace(/\/+$/, '')}/v1`,

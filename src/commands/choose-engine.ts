@@ -10,12 +10,12 @@ interface ChosenEngine {
   announcement: string;
 }
 
-/** The simulator's model where none is named. */
+/** The simulator's model if none is named. */
 const SIMULATED_MODEL = 'simulated';
 
 /**
- * Chooses an engine: `ENGINE_URL` attaches to one that runs, `VLLM_MODEL` asks for vLLM, neither means the simulator.
- * `ENGINE` decides where it is set.
+ * Chooses an engine: `ENGINE_URL` attaches to a running one, `VLLM_MODEL` asks for vLLM, and neither means the
+ * simulator. `ENGINE`, if set, decides.
  * @throws UserError when a variable is bad or vLLM is not installed; never chooses something else silently
  */
 export function chooseEngine(env: NodeJS.ProcessEnv): ChosenEngine {
@@ -29,7 +29,7 @@ export function chooseEngine(env: NodeJS.ProcessEnv): ChosenEngine {
   return { env: completed, isSimulated, announcement: announcementOf(configuration) };
 }
 
-/** Returns the environment with the simulator in it where no other engine was asked for. */
+/** Returns the environment with the simulator in it if no other engine was requested. */
 export function withEngine(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const isSimulated = env.ENGINE
     ? env.ENGINE === 'simulator'
@@ -59,7 +59,7 @@ interface Welcome {
   isSimulated: boolean;
 }
 
-/** Returns requests that start the workers of a fleet: one, and many side by side. */
+/** Returns requests that start the workers of a fleet: a single one, and many concurrent ones. */
 export function requestsForFleet({ url, model, asksForTokens }: Omit<Welcome, 'isSimulated'>): string {
   const chat = (content: string) => {
     const body = JSON.stringify({ model, messages: [{ role: 'user', content }] });
@@ -79,7 +79,7 @@ Ctrl-C ends everything in order.
 `;
 }
 
-/** Returns the address, and a first request by curl and by the OpenAI SDK that work when pasted. */
+/** Returns the address, and a first request by curl and by the OpenAI SDK that works when pasted. */
 export function firstRequest({ url, model, asksForTokens, isSimulated }: Welcome): string {
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
   const key = asksForTokens ? 'process.env.TOKEN' : "'none'";

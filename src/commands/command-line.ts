@@ -3,12 +3,10 @@ import * as z from 'zod';
 import { readEnvironment, variable } from '../process/environment.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 
-/** The options that the command lines of all commands share. */
-
 export const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
 export const DEFAULT_STATE = '.worker-vllm';
 
-/** Ends the process at once with the command's code: a child that is stuck must not keep it. */
+/** Ends the process at once with the command's code, since a stuck child must not keep it alive. */
 export async function finish(code: Promise<number>): Promise<never> {
   process.exit(await code);
 }
@@ -26,7 +24,7 @@ export function list(text: string): string[] {
     .filter(Boolean);
 }
 
-/** The options that become addresses, headers and paths, and the variables that stand in for them. */
+/** The options that become addresses, headers and paths, and the variables that replace them. */
 const OPTIONS = {
   url: { kind: variable.baseUrl('http:', 'https:'), variable: 'QUEUE_URL' },
   workerUrl: { kind: variable.baseUrl('http:', 'https:'), variable: null },
@@ -38,8 +36,8 @@ const OPTIONS = {
 type Checked = keyof typeof OPTIONS;
 
 /**
- * Checks what a command will send before it does anything, and gives the command the checked values: without blanks
- * around them, and from variables where no option is given.
+ * Checks what a command will send before the command does anything, and gives it the checked values: without blanks
+ * around them, and from variables for options that are not given.
  * @throws UserError that names the option or variable, and shows no token
  */
 export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {
@@ -58,7 +56,7 @@ export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {
   for (const [name, attribute] of attributes) command.setOptionValue(attribute, checked[name]);
 }
 
-/** Returns the value of an option and the name that it was given under, or null where it has none or its default. */
+/** Returns the value of an option and the name under which it was given, or null if it has none or its default. */
 function sourceOf(
   command: Command,
   option: Option,
@@ -77,7 +75,7 @@ function sourceOf(
 }
 
 /**
- * Returns the ids of the queues that may exist, with the queues of this machine's workers and of callers that name
+ * Returns the ids of the queues that may exist, including those of this machine's workers and of callers that name
  * none, which need no permission.
  */
 export function queueIds(env: NodeJS.ProcessEnv): string | undefined {

@@ -7,13 +7,13 @@ import { dialableHost } from '../process/network.ts';
 import { DEFAULT_QUEUE_URL } from './command-line.ts';
 import { print } from './terminal.ts';
 
-/** The time limit of the probe, ms: less than that of the images' HEALTHCHECK. */
+/** The time limit of the probe, ms, below that of the images' HEALTHCHECK. */
 const PROBE_MS = 4000;
 
 /**
- * Runs `worker-vllm health`, for a container's health check: whether the container's program does its work. The
- * command line of process 1 says which program runs, since both images run several and the check is part of the image:
- * a queue has to answer, a launcher has to reach its queue, a worker's engine has to be healthy.
+ * Runs `worker-vllm health`, for a container's health check: whether the container's program does its work. The command
+ * line of process 1 names that program, since both images run several and the check is part of the image: a queue has
+ * to answer, a launcher has to reach its queue, a worker's engine has to be healthy.
  * @returns 0 when the program is healthy, 1 when it is not: Docker knows no other codes
  */
 export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
@@ -25,7 +25,7 @@ export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
     strict: false,
     options: { host: { type: 'string' }, port: { type: 'string' }, url: { type: 'string' } },
   });
-  // Without `strict` an option without a value is `true`; the command itself has refused that.
+  // Without `strict` an option without a value is `true`, which the command itself has refused.
   const { host, port, url } = values as Record<string, string | undefined>;
   switch (command) {
     case 'queue':

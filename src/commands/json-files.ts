@@ -14,7 +14,7 @@ import {
 } from '../protocol/index.ts';
 
 /**
- * JSON in files that users give to commands must be valid UTF-8: a job with other characters than theirs would still
+ * JSON in files that users give to commands must be valid UTF-8, since a job whose characters were changed would still
  * succeed.
  */
 
@@ -81,7 +81,7 @@ export function indentedJson(json: string): string {
   );
 }
 
-/** Fields of a job that the command's options set where its line does not. */
+/** The fields of a job that the command's options set if its line does not. */
 interface JobDefaults {
   jobType: string;
   configId?: string;
@@ -89,8 +89,8 @@ interface JobDefaults {
 }
 
 /**
- * Reads a file of jobs once before anything is submitted: a mistake in its last line should not cost a night. Each
- * line is a job as for `POST /api/jobs`, or only its payload.
+ * Reads a file of jobs once before anything is submitted, since a mistake in its last line should not cost a night.
+ * Each line is a job as for `POST /api/jobs`, or only its payload.
  * @throws UserError when the file cannot be read, or a line is not a JSON object
  */
 export async function surveyFile(file: string): Promise<{ jobs: number; sha256: string }> {
@@ -145,7 +145,7 @@ function jobOf(value: Record<string, unknown>, { jobType, configId, model }: Job
   } as NewJob;
 }
 
-/** Returns a payload that names a model, and keeps its JSON. */
+/** Returns a payload that names a model, with its JSON preserved. */
 export function withModel(payload: object, model: string | undefined): object {
   if (!model || 'model' in payload) return payload;
   return keepJson({ ...payload, model }, withMembers(writeJson(payload), { model: JSON.stringify(model) }));

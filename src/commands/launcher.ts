@@ -14,10 +14,10 @@ export interface LauncherCommand extends QueueTarget, Pick<LauncherOptions, 'wor
 }
 
 /**
- * Runs `worker-vllm launcher [FILE]`: carries out the orders of a queue's scheduler, until a signal, or until the
+ * Runs `worker-vllm launcher [FILE]`: carries out the orders of a queue's scheduler, until a signal arrives or the
  * queue refuses its token. Given a fleet's file, it applies that first, and again whenever the file changes.
  * @returns the exit code
- * @throws UserError when an option, the file, the queue or the token is not in order
+ * @throws UserError when an option, the file, the queue or the token cannot be used
  */
 export async function runLauncher(
   path: string | undefined,

@@ -2,17 +2,19 @@ import { queueVariables } from '../host/node/settings.ts';
 import { closestName } from '../protocol/text.ts';
 import { containerShape } from '../supervisor/variables.ts';
 
-/** The prefixes of our variables' names. */
+/** Matches the prefixes of our variables' names. */
 const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;
 /**
  * A misspelt name differs from ours in at most this many letters, fewer than for a typed word: none of vLLM's own 300
  * names is so near to one of ours.
  */
 const MOST_LETTERS_OFF = 2;
-/** Further variables, which commands read in place of an option. */
+/** Further variables, which commands read if an option is not given. */
 const OF_COMMANDS = ['QUEUE_URL'];
 
-/** Returns a line for each variable that nothing reads and that is spelt almost like one that something does. */
+/**
+ * Returns a line for each variable that nothing reads and whose name is almost that of a variable that something reads.
+ */
 export function misspeltVariables(env: NodeJS.ProcessEnv): string[] {
   const known = new Set([
     ...Object.keys(containerShape(env)),

@@ -4,7 +4,7 @@ import type { Counts } from './results-file.ts';
 
 const BAR_CHARACTERS = 30;
 
-/** Shows how many of many jobs have ended: as a bar on a terminal, as a line now and then elsewhere. */
+/** Shows how many jobs have ended: as a bar on a terminal, or as an occasional line elsewhere. */
 export class Progress {
   readonly #total: number;
   readonly #before: number;
@@ -20,7 +20,7 @@ export class Progress {
     this.#line = new ProgressLine(out);
   }
 
-  /** Writes a line of its own. */
+  /** Writes a separate line. */
   say(text: string): void {
     this.#line.clear();
     this.#out.write(`${printable(text)}\n`);
@@ -28,8 +28,8 @@ export class Progress {
 
   /**
    * Shows the counts.
-   * @param more text shown after the rest
-   * @param isWaiting whether nothing runs: then the rate so far does not tell how long the rest takes
+   * @param more text to be shown after the rest
+   * @param isWaiting whether nothing runs: then the rate so far does not show how long the rest takes
    */
   show(counts: Counts, more = '', isWaiting = false): void {
     const done = counts.succeeded + counts.failed;
@@ -44,7 +44,7 @@ export class Progress {
   }
 }
 
-/** Returns a line such as `[#####-----] 50/100  12.5/s  4 s left  2 failed` @param perSecond null where nothing runs */
+/** Returns a line such as `[#####-----] 50/100  12.5/s  4 s left  2 failed`. @param perSecond null: nothing runs */
 export function progressText(done: number, failed: number, total: number, perSecond: number | null): string {
   const filled = Math.floor((done / total) * BAR_CHARACTERS);
   const bar = '#'.repeat(filled).padEnd(BAR_CHARACTERS, '-');
@@ -55,12 +55,12 @@ export function progressText(done: number, failed: number, total: number, perSec
   return parts.join('  ');
 }
 
-/** The time between two states that are written, ms. */
+/** The time between two written states, ms. */
 const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
 
 const CLEAR = '\r\x1b[2K';
 
-/** A line that shows how far something is: redrawn on a terminal, written now and then elsewhere. */
+/** A line that shows the progress of something: redrawn on a terminal, written occasionally elsewhere. */
 export class ProgressLine {
   readonly #out: NodeJS.WriteStream;
   readonly #everyMs: number;

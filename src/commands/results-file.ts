@@ -16,7 +16,7 @@ export interface ResultLine {
   /** The job's line in the input, from 1. */
   line: number;
   id: string;
-  /** The job's state in the queue, or `rejected` where the queue did not take it. */
+  /** The job's state in the queue, or `rejected` if the queue did not accept it. */
   state: string;
   result: unknown;
   error: unknown;
@@ -31,10 +31,10 @@ interface Run {
 }
 
 /**
- * Opens a file of results: a line of JSON each, in the order in which jobs end. Until all are there, the ids of the
- * run are beside it (`RESULTS.run`).
+ * Opens a file of results, one line of JSON each, in the order in which jobs end. Until all are there, a file beside it
+ * (`RESULTS.run`) holds the ids of the run.
  * @param sha256 the hash of the file's jobs
- * @throws UserError when the file holds results that this run does not go on with
+ * @throws UserError when the file holds results of another run
  */
 export async function openResults(file: string, sha256: string, output?: string): Promise<Results> {
   const path = output ?? `${file.replace(/\.(jsonl|ndjson)$/i, '')}.results.jsonl`;
@@ -70,7 +70,7 @@ export class Results {
     this.#runPath = runPath;
   }
 
-  /** Reads the results of an earlier command, and cuts off a line that it could not finish. */
+  /** Reads the results of an earlier command, and removes a line that it could not finish. */
   async open(): Promise<void> {
     if (await exists(this.path)) await truncate(this.path, await this.#readBack());
     this.#file = await open(this.path, 'a');
@@ -91,7 +91,7 @@ export class Results {
     await rm(this.#runPath, { force: true });
   }
 
-  /** @returns the bytes of the lines that are whole */
+  /** Reads the results of an earlier command. @returns the bytes of the lines that are whole */
   async #readBack(): Promise<number> {
     let bytes = 0;
     for await (const text of createInterface({ input: createReadStream(this.path, 'utf8') })) {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { textOfJson } from './json-files.ts';
 
-/** The options that RunPod's SDK takes on the command line of a handler. */
+/** The options that RunPod's SDK accepts on the command line of a handler. */
 export interface RunpodOptions {
   test_input?: string;
   rp_serve_api?: boolean;
@@ -18,7 +18,7 @@ const ENGINE_PORT = '8100';
 
 /**
  * Returns the environment of a supervisor in one of the local modes of RunPod's SDK: `--test_input`, `--rp_serve_api`,
- * or a file `test_input.json` where there is no queue.
+ * or a file `test_input.json` if there is no queue.
  */
 export function withLocalMode(env: NodeJS.ProcessEnv, options: RunpodOptions): NodeJS.ProcessEnv {
   const { test_input, rp_serve_api, rp_api_host = 'localhost', rp_api_port = '8000' } = options;

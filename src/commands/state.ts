@@ -17,7 +17,7 @@ import { print } from './terminal.ts';
 /**
  * Runs `worker-vllm state check`: prints what is wrong with each database and what can be saved. It changes nothing,
  * and a queue may be running.
- * @returns the exit code: `badState` where a queue could not use the folder
+ * @returns the exit code: `badState` if a queue could not use the folder
  * @throws UserError when the folder cannot be read
  */
 export async function runStateCheck(options: { state: string }): Promise<number> {
@@ -36,7 +36,7 @@ export async function runStateCheck(options: { state: string }): Promise<number>
   return reports.some(({ problem }) => problem) ? EXIT.badState : EXIT.ok;
 }
 
-/** Returns the findings for people. */
+/** Returns the findings as text for people. */
 export function stateText(stateDir: string, reports: readonly DatabaseReport[]): string {
   if (reports.length === 0) return `${stateDir} holds no state: a queue that starts there begins anew.`;
   const bad = reports.filter(({ problem }) => problem);
@@ -100,9 +100,9 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
 }
 
 /**
- * Runs `worker-vllm state restore DIR`: makes a state folder of a backup.
+ * Runs `worker-vllm state restore DIR`: makes a state folder from a backup.
  * @returns the exit code
- * @throws UserError where the backup is not whole, or the state folder is not empty
+ * @throws UserError if the backup is not whole, or the state folder is not empty
  */
 export async function runStateRestore(from: string, options: { state: string }): Promise<number> {
   const [stateDir, folder] = [resolve(options.state), resolve(from)];
@@ -113,7 +113,7 @@ export async function runStateRestore(from: string, options: { state: string }):
   return EXIT.ok;
 }
 
-/** Returns the numbers of jobs of all databases together, by state. */
+/** Returns the numbers of jobs of all databases, by state. */
 function jobsOf(reports: DatabaseReport[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const [state, count] of reports.flatMap(({ jobs }) => Object.entries(jobs ?? {})))

@@ -11,7 +11,7 @@ import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { print, printNote } from './terminal.ts';
 import { traceText, WaitingLine } from './trace.ts';
 
-/** The command asks what a job waits for every so many seconds. */
+/** The interval at which the command asks what a job waits for, s. */
 const LOOK_SECONDS = 5;
 
 interface SubmitOptions {
@@ -21,7 +21,7 @@ interface SubmitOptions {
   jobType: string;
   configId?: string;
   file?: string;
-  /** Seconds to wait for the result; 0 prints the job and returns. */
+  /** The time to wait for the result, s; 0 prints the job and returns. */
   wait: number;
   /** Whether only the text of the answer is printed. */
   text?: boolean;
@@ -31,7 +31,7 @@ interface SubmitOptions {
 
 /**
  * Runs `worker-vllm submit`: stores one job and prints its result as JSON.
- * @returns the exit code: not 0 when the job failed, or was not done in time
+ * @returns the exit code, which is not 0 when the job failed, or did not end in time
  * @throws UserError when the queue cannot be reached or refuses the job
  */
 export async function runSubmit(prompt: string | undefined, options: SubmitOptions): Promise<number> {
@@ -68,7 +68,7 @@ async function waitFor(client: JobClient, submitted: JobView, seconds: number): 
 /** Returns the error of a command whose client failed. */
 function explained(error: QueueError): UserError {
   if (error.status === null) {
-    // The client's message names only a code; people who mend a proxy or a certificate need the reason.
+    // The client's message has only a code; people who repair a proxy or a certificate need the reason.
     const said = error.cause
       ? error.message.replace(/\(.*\)\.$/s, () => `(${reasonOf(error.cause)}).`)
       : error.message;
@@ -106,10 +106,10 @@ function report(job: JobView, options: SubmitOptions): number {
   return EXIT.unexpected;
 }
 
-/** The hint on the form of a payload. */
+/** The hint about the form of a payload. */
 const PAYLOAD_HINT = 'A payload is one such as {"messages": [{"role": "user", "content": "Say hello."}]}.';
 
-/** Returns the answer in a result: of a chat or a completion, or a worker's text; null where there is none. */
+/** Returns the text in a result, of a chat, a completion or a worker; null: there is none. */
 function textIn(result: unknown): string | null {
   const { choices, text, completion } = Object(result) as {
     choices?: { message?: { content?: unknown }; text?: unknown }[];
@@ -145,7 +145,7 @@ async function payloadOf(prompt: string | undefined, options: SubmitOptions): Pr
   return withModel(keepJson(parsed, given), options.model);
 }
 
-/** Every so many ms the command asks what the jobs wait for. */
+/** The interval at which the command asks what the jobs wait for, ms. */
 const LOOK_MS = 3000;
 
 interface SubmitFileOptions {
@@ -154,16 +154,16 @@ interface SubmitFileOptions {
   model?: string;
   jobType: string;
   configId?: string;
-  /** The file for the results; beside the input where left out. */
+  /** The file for the results; left out: a file beside the input. */
   output?: string;
-  /** The number of jobs in flight at a time. */
+  /** The most jobs in flight at a time. */
   inFlight: number;
 }
 
 /**
- * Runs `worker-vllm submit FILE.jsonl`: stores a job a line and writes each result as its job ends. The same command
- * goes on where an earlier one stopped: job ids are kept beside the results, so no line runs twice.
- * @returns the exit code: not 0 when a job failed, or when the command was stopped before the end
+ * Runs `worker-vllm submit FILE.jsonl`: stores a job for each line and writes each result as its job ends. The same
+ * command continues where an earlier one stopped: job ids are stored beside the results, so no line runs twice.
+ * @returns the exit code, which is not 0 when a job failed, or when the command was stopped before the end
  * @throws UserError when the file cannot be used, or the queue cannot be reached
  */
 export async function runSubmitFile(file: string, options: SubmitFileOptions): Promise<number> {

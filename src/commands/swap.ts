@@ -20,9 +20,9 @@ interface Member {
 }
 
 /**
- * Starts a supervisor for each file of variables, and gives their engines turns at the GPU: one is awake at a time.
- * The first starts at once; the next when the one before it sleeps, since a start needs the memory too.
- * @returns the exit code of the first that ended
+ * Starts a supervisor for each file of variables, and gives their engines turns at the GPU: one is awake at a time. The
+ * first starts at once, each other one when the engine before it sleeps, since a start needs the memory too.
+ * @returns the exit code of the first supervisor that ended
  * @throws UserError for a file that cannot be read, or for two that do not fit together
  */
 export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -43,7 +43,7 @@ export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv):
   }
 }
 
-/** Returns the engines with the environment that each is started with. */
+/** Returns the engines, each with the environment for its start. */
 function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: string): Member[] {
   if (files.length < 2) throw wrong('name two files of variables at least, one for each model');
   const members = files.map((file, index): Member => {
@@ -52,7 +52,7 @@ function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: strin
     return {
       name,
       env: {
-        // The ports are apart from each other, and from the ports beside them that some engines take.
+        // The ports are apart from each other, and from the neighbouring ports that some engines also use.
         VLLM_PORT: String(8000 + 10 * index),
         // An engine that sleeps keeps a little of the memory.
         GPU_CHECK: 'warn',
@@ -102,7 +102,7 @@ class Swap {
     tell: (name, word) => {
       const member = this.#members.find((one) => one.name === name);
       const isStart = word === 'wake' && member && !this.#children.has(name);
-      // While all end, none is started: this one keeps its turn until it is passed over.
+      // While all are ending, none is started: this one keeps its turn until it is passed over.
       if (isStart && this.#code === null) this.#start(member);
       else this.#sockets.get(name)?.write(`${word}\n`);
     },
@@ -131,8 +131,7 @@ class Swap {
   }
 
   /**
-   * Takes the turns of those that have ended or were never started; those that run finish their work, each in its
-   * turn.
+   * Takes the turns of engines that have ended or were never started; running ones finish their work, each in its turn.
    */
   #passOver(): void {
     for (const { name } of this.#members) if (!this.#children.has(name)) this.#turns.gone(name);
@@ -150,7 +149,7 @@ class Swap {
       this.#code ??= code ?? EXIT.unexpected;
       if (signal !== null) printNote(`swap: ${name} was ended by ${signal}`);
       if (isFirst) this.end('SIGTERM');
-      // The others are not signalled again: a second signal would cut off what they finish.
+      // The others are not signalled again, since a second signal would cut off what they finish.
       else this.#passOver();
     });
   }

@@ -11,7 +11,7 @@ export function print(text: string): void {
   process.stdout.write(`${printable(text)}\n`);
 }
 
-/** Prints lines on stderr, where another program reads stdout. */
+/** Prints lines on stderr, for commands whose stdout another program reads. */
 export function printNote(text: string): void {
   process.stderr.write(`${printable(text)}\n`);
 }
@@ -28,7 +28,7 @@ export interface Column<Row> {
   text(row: Row, now: number): string;
   /** Whether the column has text rather than numbers, and is aligned to the left. */
   isLeft?: boolean;
-  /** Where columns do not fit, those with the highest number are dropped first; 0 is never dropped. */
+  /** If columns do not fit, those with the highest number are dropped first; 0 is never dropped. */
   drop: number;
   colour?(row: Row): Colour;
 }
@@ -96,7 +96,7 @@ export function clean(text: string): string {
 
 const SEQUENCE_OR_CHARACTER = new RegExp(`${ESCAPE}\\[\\d+m|.`, 'gsu');
 
-/** Cuts a line to so many characters on the screen; sequences of colour take none. */
+/** Cuts a line to this many characters on the screen; sequences of colour take none. */
 export function cut(line: string, columns: number): string {
   if (stripVTControlCharacters(line).length <= columns) return line;
   let width = 0;
@@ -109,7 +109,7 @@ export function cut(line: string, columns: number): string {
   return result;
 }
 
-/** A number in a cell: `3`, `2.07–3.00`, `2.07 or more`, or the sign for an unknown one. */
+/** Matches a number in a cell: `3`, `2.07–3.00`, `2.07 or more`, or the sign for an unknown one. */
 const NUMBER = /^[\d.–?]+(?: or more)?$/;
 
 /**

@@ -13,7 +13,7 @@ interface TopOptions extends QueueTarget {
 }
 
 /**
- * Runs `worker-vllm top`: shows the fleet in a terminal, live, until it is stopped. Elsewhere than on a terminal the
+ * Runs `worker-vllm top`: shows the fleet live in a terminal until it is stopped. If the output is no terminal, the
  * fleet is printed once.
  * @returns the exit code
  * @throws UserError when the queue cannot be reached, or the token may not look
@@ -41,7 +41,7 @@ async function printFrames(address: QueueTarget): Promise<number> {
   );
 }
 
-/** While requests are shown, they are read every so many ms. */
+/** While requests are shown, they are read at this interval, ms. */
 const REQUESTS_EVERY_MS = 2000;
 const MOST_REQUESTS = 200;
 
@@ -52,8 +52,8 @@ class Browsing implements Keys {
   #state: TopState = FIRST_STATE;
   #requests: RequestRecord[] | string | null = null;
   /**
-   * The request whose course is shown, and its steps: an error's text where they could not be read; null while they
-   * are read.
+   * The request whose course is shown, with its steps: an error's text if they could not be read; null while they are
+   * being read.
    */
   #course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null = null;
   #asking: NodeJS.Timeout | undefined;
@@ -71,7 +71,7 @@ class Browsing implements Keys {
     return topLines({ ...shown, state: this.#state, requests, course: this.#course }, screen);
   }
 
-  /** @returns false where the key quits */
+  /** Handles a key. @returns false if the key quits */
   press(key: string): boolean {
     const rows = this.#rows();
     const orders =

@@ -2,7 +2,7 @@ import type { LedgerStep } from '../client/index.ts';
 import { printable, type Waiting, waitingText } from '../protocol/index.ts';
 import { exactTime } from '../show/format.ts';
 
-/** Returns a ledger for people: a line a step, with its time since the first, s. */
+/** Returns a ledger for people: one line for each step, with its time since the first, s. */
 export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?: Waiting): string {
   const start = Date.parse(steps[0]?.at ?? '');
   const lines = steps.map((step) => {
@@ -19,7 +19,7 @@ export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?:
   return printable(`Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`);
 }
 
-/** The causes that are not printed: the command's own progress shows them, or they are over in a moment. */
+/** The causes that are not printed: the command's own progress shows them, or they pass in a moment. */
 const NOT_PRINTED: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
 
 /** Prints what something waits for, once each time that it waits for something else. */
@@ -32,7 +32,7 @@ export class WaitingLine {
   }
 
   /**
-   * @param waiting null or left out where it waits for nothing
+   * @param waiting null or left out: it waits for nothing
    * @returns whether it waits for something that is printed
    */
   show(waiting: Waiting | null | undefined): boolean {
@@ -48,7 +48,7 @@ function waitingLine(waiting: Waiting): string {
   return `Waits because ${waitingText(waiting, (at) => exactTime(at))}`;
 }
 
-/** Replaces numbers: a change of numbers alone, as during a start, is no news. */
+/** Replaces numbers, since a change of numbers alone, as during a start, is no news. */
 function shapeOf({ code, for: clause }: Waiting): string {
   return `${code} ${clause.replace(/\d+(\.\d+)?/g, '#')}`;
 }

@@ -36,8 +36,8 @@ interface Parts {
 }
 
 /**
- * Runs `worker-vllm up --fleet FILE`: a queue, and a launcher for the fleet of the file, until a signal. Nothing of
- * the fleet is left after that.
+ * Runs `worker-vllm up --fleet FILE`: a queue, and a launcher for the fleet of the file, until a signal arrives.
+ * Nothing of the fleet is left after that.
  * @returns the exit code
  * @throws UserError before anything was started
  */
@@ -109,7 +109,7 @@ async function end({ queue, fleet, target, signals }: Parts, isWanted: boolean):
   return isWanted ? EXIT.ok : EXIT.unexpected;
 }
 
-/** Takes the fleet back, and waits for machines that do not end with this process. */
+/** Withdraws the fleet, and waits for machines that do not end with this process. */
 async function endMachines(target: QueueTarget): Promise<void> {
   const deadline = performance.now() + MACHINES_END_MS;
   try {

@@ -3,9 +3,9 @@ import { PHASE_SAID } from '../engine/kinds/report.ts';
 import { type LogDestination, type Logger, localDestination, prettyLines } from '../process/index.ts';
 import { ProgressLine } from './progress.ts';
 
-/** A log that has grown to this many bytes is put aside as `NAME.1`. */
+/** A log that has grown to this many bytes is renamed to `NAME.1`. */
 const MOST_BYTES = 64 * 1024 ** 2;
-/** Every so many ms the line is redrawn, so that a long start is seen to go on. */
+/** The line is redrawn at this interval, ms, so that a long start is seen to continue. */
 const TICK_MS = 1000;
 
 /** The log of engine and worker in a file, which each start begins anew. */
@@ -20,7 +20,7 @@ export class LogFile {
     this.#mostBytes = mostBytes;
   }
 
-  /** @throws Error when the file cannot be written */
+  /** Writes to the file. @throws Error when the file cannot be written */
   write(text: string): void {
     if (this.#bytes >= this.#mostBytes) this.#putAside();
     this.#descriptor ??= openSync(this.path, 'w', 0o600);
@@ -35,7 +35,7 @@ export class LogFile {
   }
 }
 
-/** The terminal of `up`: while it starts, one line below the logs shows how far the engine is. */
+/** The terminal of `up`: during the start, one line below the logs shows the engine's progress. */
 export class UpTerminal implements LogDestination {
   readonly #lines: LogDestination;
   readonly #progress = new ProgressLine(process.stdout);
@@ -53,7 +53,7 @@ export class UpTerminal implements LogDestination {
     this.#lines.write(line);
   }
 
-  /** @param phase the phase of the engine's start */
+  /** Shows a phase. @param phase the phase of the engine's start */
   showPhase(phase: string): void {
     if (!this.#isStarting) return;
     this.#phase = phase;
@@ -82,14 +82,14 @@ export class WorkerOutput {
   readonly #pretty = prettyLines(false);
   #isFileLost = false;
 
-  /** @param logger the logger whose level the terminal's lines have */
+  /** @param logger the logger whose level applies to the terminal's lines */
   constructor(file: LogFile, terminal: UpTerminal, logger: Logger) {
     this.#file = file;
     this.#terminal = terminal;
     this.#logger = logger;
   }
 
-  /** @param line JSON of a logger; any other text goes to the terminal unchanged */
+  /** Sorts a line. @param line JSON of a logger; any other text goes to the terminal unchanged */
   take(line: string): void {
     const said = parsed(line);
     this.#keep(said ? this.#pretty(line) : `${line}\n`);

@@ -26,12 +26,12 @@ import { LogFile, UpTerminal, WorkerOutput } from './up-output.ts';
 const FORCED_MS = 2000;
 /** Once the supervisor has ended, its last lines are awaited for this many ms. */
 const LAST_LINES_MS = 500;
-/** Should this process be killed, the supervisor gets this many seconds to end before it is killed too. */
+/** If this process is killed, the supervisor gets this many seconds to end before it is killed too. */
 const ORPHAN_SECONDS = 2;
 
-/** The requests side by side, where one machine serves one person. */
+/** The number of concurrent requests when one machine serves one person. */
 const JOBS_SIDE_BY_SIDE = '8';
-/** The interval of heartbeats, s: a person may watch the page, and one worker costs nothing. */
+/** The interval of heartbeats, s: a person may watch the page, and a single worker costs nothing. */
 const HEARTBEAT_SECONDS = '5';
 
 interface Supervisor {
@@ -40,7 +40,7 @@ interface Supervisor {
 }
 
 /**
- * Runs `worker-vllm up`: queue, worker and engine on this machine, until a signal, or until a part of it ends.
+ * Runs `worker-vllm up`: queue, worker and engine on this machine, until a signal arrives or a part of it ends.
  * @returns the exit code
  * @throws UserError before anything was started
  */
@@ -99,7 +99,7 @@ function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePor
 
 type Ending = NodeJS.Signals | Awaited<RunningQueue['failed']> | { supervisor: number };
 
-/** Ends the worker first, so that it can release its jobs; then the queue. */
+/** Ends the worker first, so that it can release its jobs, and then the queue. */
 async function end(
   first: Ending,
   parts: { queue: RunningQueue; supervisor: Supervisor; signals: EndSignals },
@@ -128,8 +128,8 @@ async function end(
 }
 
 /**
- * Starts the supervisor in a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in
- * order.
+ * Starts the supervisor in a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all parts
+ * in order.
  */
 function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervisor {
   const child = spawn(process.execPath, programArguments('supervisor'), {
@@ -141,7 +141,7 @@ function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervis
   createInterface({ input: child.stdout }).on('line', (line) => output.take(line));
   const read = once(child, 'close');
   const exited = exitCodeOf(child).then(async (code) => {
-    // Processes that are left of the group may hold the output open.
+    // Remaining processes of the group may hold the output open.
     await Promise.race([read, sleep(LAST_LINES_MS)]);
     child.stdout.destroy();
     group.release();
@@ -170,12 +170,12 @@ function workerEnvironment(
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
     CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
     VLLM_PORT: enginePort,
-    // On a machine of one's own, GPUs are shared with a screen and other programs.
+    // On a person's own machine, GPUs are shared with a screen and other programs.
     GPU_CHECK: env.GPU_CHECK || 'warn',
   };
 }
 
-/** Returns how to make the first request, as soon as a model is served; null when `over` is aborted before. */
+/** Returns how to make the first request, once a model is served; null when `over` is aborted before. */
 async function announce(
   url: string,
   token: string | undefined,
@@ -189,7 +189,7 @@ async function announce(
       const { data } = (await response.json()) as { data: { id: string }[] };
       if (data[0]) return firstRequest({ url, model: data[0].id, asksForTokens: !!token, isSimulated });
     } catch {
-      // The queue is ending; the loop's condition ends the loop.
+      // The queue is ending, so the loop's condition ends the loop.
     }
     await sleep(50, undefined, { signal: over }).catch(() => {});
   }

@@ -1,9 +1,9 @@
 import { at } from './router.ts';
 
-/** The error that the API answered in place of the result. */
+/** The error that the API returned instead of the result. */
 export class ApiFailure extends Error {
   override name = 'ApiFailure';
-  /** The answer's HTTP status; 0 where nothing answered. */
+  /** The answer's HTTP status; 0: nothing answered. */
   readonly status: number;
   readonly code: string | null;
   constructor(status: number, message: string, code: string | null) {
@@ -15,7 +15,7 @@ export class ApiFailure extends Error {
 
 /**
  * Calls this page's own gateway and returns its answer's value.
- * @param path without a slash first: `api/fleet`
+ * @param path without a slash at its beginning: `api/fleet`
  * @throws ApiFailure
  */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {

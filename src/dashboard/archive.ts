@@ -1,6 +1,6 @@
 /**
- * One of the page's files. They are packed into one block of bytes, so that a runtime embeds one module whatever the
- * files are called: the length of the head in four bytes, the head as JSON, then the bytes of all files one after the
+ * One of the page's files. All are packed into one block of bytes, so that a runtime embeds one module whatever the
+ * files are called: the length of the head in four bytes, the head as JSON, then the bytes of the files one after the
  * other.
  */
 

@@ -23,17 +23,17 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'queue.purge': 'purged the queue',
 };
 
-/** Returns the name of the token that acted or, where there is none, why. */
+/** Returns the name of the token that acted or, if there is none, the reason. */
 export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route'>): string {
   return actor ?? (route === 'token file' ? 'a token file' : 'no token asked for');
 }
 
-/** Fields that are left out: the target and the time of the entry show them. */
+/** The fields that are left out, since the target and the time of the entry show them. */
 const SAID_ALREADY = ['name', 'created_at', 'text'];
 
 /**
- * Returns what an action changed, a clause for each field: `scopes read → submit`. Of a thing that was made or
- * removed, it returns the fields.
+ * Returns what an action changed, a clause for each field: `scopes read → submit`. For something that was made or
+ * removed, returns its fields.
  */
 export function changeInWords({ before, after }: Pick<AuditEntry, 'before' | 'after'>): string {
   const [was, is] = [fieldsOf(before), fieldsOf(after)];

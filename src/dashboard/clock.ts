@@ -1,15 +1,15 @@
 import { computed, signal } from '@preact/signals';
 
-/** The lead of the server's clock over this machine's, ms: learnt from whatever the server sends. */
+/** The lead of the server's clock over this machine's, ms; it is learnt from all that the server sends. */
 let offset = 0;
 
-/** Epoch ms by the server's clock; changes once a second while the tab is visible. */
+/** The time by the server's clock, epoch ms; changes once a second while the tab is visible. */
 export const now = signal(Date.now());
 
 /** Learns the server's clock. @param at when the server made what has just arrived, epoch ms */
 export function learnClock(at: number): void {
   const next = at - Date.now();
-  // The time that an answer travels makes the server's clock look late, never early.
+  // The time that an answer travels makes the server's clock look late, but never early.
   if (next > offset || Math.abs(next - offset) > 2000) offset = next;
   tick();
 }

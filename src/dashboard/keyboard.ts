@@ -22,10 +22,10 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
 
 export const isHelpOpen = signal(false);
 
-/** The second key of a pair counts for this many ms. */
+/** The second key of a pair counts if it comes within this many ms. */
 const PAIR_MS = 1500;
 
-/** A table's action on `j` and `k`; the table that was shown last has them. */
+/** A table's action on `j` and `k`; the table that was shown last receives them. */
 export type MoveRow = (by: 1 | -1) => void;
 let moveRow: MoveRow | null = null;
 
@@ -59,7 +59,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof Element && target.matches('input, textarea, select, [contenteditable]');
 }
 
-/** @returns whether the key has a meaning */
+/** Acts on a key. @returns whether the key has a meaning */
 function act(key: string): boolean {
   switch (key) {
     case '/':

@@ -6,9 +6,9 @@ import { learnClock, now } from './clock.ts';
 import { at } from './router.ts';
 
 export const connection = signal<FeedState>('connecting');
-/** The newest view of the fleet; null before the first. */
+/** The newest view of the fleet; null until the first arrives. */
 export const fleet = signal<FleetView | null>(null);
-/** When the next try comes, epoch ms of this machine; null where none is planned. */
+/** When the next try comes, epoch ms of this machine; null: none is planned. */
 export const retryAt = signal<number | null>(null);
 /** The API's answer that says why nothing is shown. */
 export const denial = signal<ApiFailure | null>(null);
@@ -47,11 +47,11 @@ const feed = new FleetFeed({
 });
 
 /**
- * Keeps `fleet` current until the page is closed. The document has requested the first view already, while these
- * programs loaded, and it comes compressed, which frames of a WebSocket are not.
+ * Keeps `fleet` current until the page is closed. The document has already requested the first view, while these
+ * programs loaded; it is compressed, which frames of a WebSocket are not.
  */
 export async function startLive(): Promise<void> {
-  // Where the first view does not come, the feed reads it again, and reports why.
+  // If the first view does not come, the feed reads it again, and reports why.
   const signal = AbortSignal.timeout(FIRST_VIEW_MS);
   const first = await ask<FleetView>('api/fleet', { signal }).catch(() => null);
   if (document.hidden) feed.hide();
@@ -60,7 +60,7 @@ export async function startLive(): Promise<void> {
   addEventListener('online', resume);
 }
 
-/** Tries again at once: after signing in, and when the user wants it. */
+/** Tries again at once, after signing in or when the user asks for it. */
 export function resume(): void {
   feed.retry();
 }

@@ -24,7 +24,7 @@ import { TryView } from './views/try.tsx';
 import { UsageView } from './views/usage.tsx';
 import { WorkerView } from './views/worker.tsx';
 
-/** A view's components: `all` shows all of a kind, `one` shows one of them. */
+/** A view's components: `all` shows all subjects of a kind, `one` shows one of them. */
 interface Drawn {
   all?: FunctionComponent;
   one?: FunctionComponent<{ id: string }>;

@@ -3,24 +3,24 @@ import { useEffect, useRef } from 'preact/hooks';
 import { ApiFailure, ask } from './api.ts';
 
 export interface Polled<T> {
-  /** The newest answer; null before the first. */
+  /** The newest answer; null: there is none yet. */
   data: T | null;
-  /** The reason why there is no answer, or no newer one; null where the newest call succeeded. */
+  /** The reason why there is no answer, or no newer one; null: the newest call succeeded. */
   failure: ApiFailure | null;
 }
 
 /**
- * Returns the text of a part's own failure, or null where the queue does not answer: the bar at the top of the page
- * says that once.
+ * Returns the text of a part's own failure, or null if the queue does not answer, which the bar at the top of the page
+ * says once.
  */
 export function ownFailure(failure: ApiFailure | null): string | null {
   return failure === null || failure.status === 0 ? null : failure.message;
 }
 
 /**
- * Returns the API's answer at a path, which is read again so long after each answer; a hidden tab reads nothing.
- * @param path null where nothing is to be read
- * @param again a number that, when it changes, causes a read at once
+ * Returns the API's answer at a path, which is read again `everyMs` after each answer; a hidden tab reads nothing.
+ * @param path null: nothing is to be read
+ * @param again a number whose change causes a read at once
  */
 export function usePolled<T>(path: string | null, everyMs: number, again = 0): Signal<Polled<T>> {
   const asked = useRef(path);
@@ -41,7 +41,7 @@ export function usePolled<T>(path: string | null, everyMs: number, again = 0): S
 }
 
 /**
- * Acts at once, and again so long after each end, while the tab is visible.
+ * Acts at once, and again `everyMs` after each end, while the tab is visible.
  * @param act gets a signal that aborts when the repetition ends
  * @returns a function that ends the repetition
  */

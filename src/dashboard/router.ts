@@ -7,7 +7,9 @@ const ROOT = new URL(
   location.href,
 );
 
-/** Returns the address of a path of the page or its API, behind any proxy. @param path without a slash first */
+/**
+ * Returns the address of a path of the page or its API, behind any proxy. @param path without a slash at its beginning
+ */
 export function at(path: string): string {
   return new URL(path, ROOT).href;
 }
@@ -30,12 +32,12 @@ export const VIEWS: Record<string, { name: string; key?: string; isForAdmins?: t
   try: { name: 'Try it', key: 't' },
   tokens: { name: 'Tokens', key: 'k', isForAdmins: true },
   audit: { name: 'Audit', key: 'a', isForAdmins: true },
-  // The view of one worker, which the fleet's rows lead to.
+  // This view shows one worker; the fleet's rows lead to it.
   workers: { name: 'Worker' },
 };
 
 interface Place {
-  /** The path from the page's root, without a slash first or last: `workers/vast-17`. */
+  /** The path from the page's root, without a slash at either end: `workers/vast-17`. */
   path: string;
   /** The filters in the address. */
   query: URLSearchParams;
@@ -65,11 +67,11 @@ export function go(to: string): void {
   history.pushState(null, '', at(to));
   place.value = readPlace();
   scrollTo(0, 0);
-  // Tab then goes on in the new view, and screen readers begin there.
+  // Tab then continues in the new view, and screen readers begin there.
   document.getElementById('content')?.focus({ preventScroll: true });
 }
 
-/** Changes the address's filters without a step in the history; null or '' removes one. */
+/** Changes the address's filters without a step in the history; null or '' removes a filter. */
 export function filter(changes: Record<string, string | null>): void {
   const changed = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -81,7 +83,7 @@ export function filter(changes: Record<string, string | null>): void {
   place.value = readPlace();
 }
 
-/** Follows the browser's buttons, and links of the page without loading it again. */
+/** Handles the browser's buttons, and links of the page without loading it again. */
 export function startRouter(): void {
   addEventListener('popstate', () => {
     place.value = readPlace();

@@ -3,10 +3,10 @@ import type { SessionView } from '../protocol/tokens.ts';
 import { ask } from './api.ts';
 import { denial, resume } from './live.ts';
 
-/** The session that the page acts for; null before it is known. */
+/** The session in which the page acts; null until it is known. */
 export const session = signal<SessionView | null>(null);
 
-/** Whether the page asks for a token before anything is shown. */
+/** Whether the page asks for a token before it shows anything. */
 export const isSignedOut = computed(
   () => session.value?.asks_for_token === true && session.value.name === null,
 );
@@ -24,17 +24,17 @@ export const mayRead = computed(
 /** Whether the page may launch and drain workers. */
 export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
 
-/** Reads who is signed in. Without an answer nothing changes: the page's connection reports that already. */
+/** Reads who is signed in. Without an answer nothing changes, since the page's connection already reports that. */
 export async function loadSession(): Promise<void> {
   session.value = await ask<SessionView>('api/session').catch(() => session.peek());
 }
 
-// A sign-in ends after hours, or with its token, while the page stays open; the page then asks for a token again.
+// A sign-in ends after hours, or with its token, even while the page is open; the page then asks for a token again.
 effect(() => {
   if (denial.value?.status === 401) void loadSession();
 });
 
-/** @throws ApiFailure where the token is refused */
+/** Signs in. @throws ApiFailure if the token is refused */
 export async function signIn(token: string): Promise<void> {
   session.value = await ask<SessionView>('api/session', { method: 'POST', body: JSON.stringify({ token }) });
   resume();

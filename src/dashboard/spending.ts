@@ -5,7 +5,7 @@ import { isFinal, type LaunchRow } from '../protocol/scaling.ts';
 export interface Spend {
   machines: number;
   per_hour: number;
-  /** The part of `per_hour` for unused slots of ready workers. */
+  /** The part of `per_hour` that pays for unused slots of ready workers. */
   idle_per_hour: number;
   /** The cost of the newest hour. */
   last_hour: number;
@@ -13,7 +13,7 @@ export interface Spend {
 
 const HOUR_MS = 3_600_000;
 
-/** @param now epoch ms */
+/** Sums up the cost of launches. @param now epoch ms */
 export function spendOf(launches: readonly LaunchRow[], workers: readonly WorkerRow[], now: number): Spend {
   const busy = new Map(workers.map((worker) => [worker.worker_id, busyShare(worker)]));
   const alive = launches.filter((launch) => !isFinal(launch));
@@ -29,8 +29,8 @@ export function spendOf(launches: readonly LaunchRow[], workers: readonly Worker
 }
 
 /**
- * Returns US dollars for a million generated tokens over the newest hour; null where none was generated, or nothing
- * was paid.
+ * Returns US dollars for a million generated tokens over the newest hour; null: none was generated, or nothing was
+ * paid.
  */
 export function perMillionTokens(pool: PoolRow, { last_hour }: Spend): number | null {
   const { tokens_out } = pool.hour;
@@ -42,12 +42,12 @@ export function recentLaunches({ launches }: FleetView): LaunchRow[] {
   return [...launches].sort((a, b) => b.intended_at - a.intended_at);
 }
 
-/** Returns the share of a worker's slots in which jobs run; unknown counts as all. */
+/** Returns the share of a worker's slots in which jobs run; an unknown share counts as all. */
 function busyShare({ running, slots }: WorkerRow): number {
   return running === null || !slots ? 1 : Math.min(1, running / slots);
 }
 
-/** Returns the hours for which a launch was paid between two times, epoch ms. */
+/** Returns the hours between two times, epoch ms, for which a launch was paid. */
 function hoursWithin(launch: LaunchRow, from: number, to: number): number {
   const began = launch.started_at ?? launch.accepted_at;
   if (began === null) return 0;

@@ -10,7 +10,7 @@ function stored(): Theme {
   return THEMES.find((theme) => theme === localStorage.getItem(STORED)) ?? 'system';
 }
 
-/** The user's theme, which is kept for the next visit. */
+/** The user's theme, which is stored for the next visit. */
 export const theme = signal<Theme>(stored());
 /** The theme that the switch sets next. */
 export const nextTheme = computed(() => THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!);

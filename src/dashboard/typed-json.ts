@@ -28,8 +28,8 @@ const NAMES = {
 };
 
 /**
- * Returns the first fault of a text and its position: browsers tell the position of only some errors, each in its own
- * words. @param text text that is not JSON
+ * Returns the first fault of a text and its position, since browsers report the position of only some errors, each in
+ * its own words. @param text text that is not JSON
  */
 function syntaxFault(text: string): TypedJson {
   const open: string[] = [];
@@ -55,7 +55,10 @@ function foundAt(text: string, at: number): string {
   return `"${text[at]}" stands there`;
 }
 
-/** @param open the open brackets, changed here @returns null where that token may not stand there */
+/**
+ * Returns the tokens that may come next. @param open the open brackets, changed here @returns null: the token is not
+ * allowed there
+ */
 function nextAfter(
   [, sign, string]: RegExpExecArray,
   wanted: keyof typeof NAMES,

@@ -17,10 +17,10 @@ export interface UsageRow {
   cached: number;
   output: number;
   wasted: number;
-  /** The time that attempts held slots; `unpriced_slot_ms` is the part of workers whose price is not known. */
+  /** The time for which attempts held slots; `unpriced_slot_ms` is the part on workers whose price is not known. */
   slot_ms: number;
   unpriced_slot_ms: number;
-  /** The cost of the part whose price is known, US dollars; null where none is known. */
+  /** The cost of the part whose price is known, US dollars; null: none is known. */
   dollars: number | null;
 }
 
@@ -45,7 +45,7 @@ export interface UsageGroup extends Omit<UsageRow, 'start'> {
   name: string;
   /** Whether the row is the cost of launched machines beyond what jobs used of them, which belongs to nobody. */
   isIdle: boolean;
-  /** The row's share of all tokens, from 0 to 1; null where there were none. */
+  /** The row's share of all tokens, from 0 to 1; null: there were none. */
   share: number | null;
 }
 
@@ -98,15 +98,15 @@ function tokensOf({ input, output }: Pick<UsageRow, 'input' | 'output'>): number
   return input + output;
 }
 
-/** Returns a cost: `$3.20`; `unknown`, never zero; `≥ $3.20` where the price of a part is not known. */
+/** Returns a cost: `$3.20`; `unknown`, never zero; `≥ $3.20` if the price of a part is not known. */
 export function costInWords({ dollars, slot_ms, unpriced_slot_ms }: Amounts): string {
   if (dollars === null) return slot_ms === 0 ? format.UNKNOWN : 'unknown';
   return unpriced_slot_ms > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
 }
 
 /**
- * Says who waits for whom: `team-b had 71 % of the last hour's tokens; team-a is next.` Returns null where nobody waits
- * or there are no tenants.
+ * Says who waits for whom: `team-b had 71 % of the last hour's tokens; team-a is next.` Returns null if nobody waits or
+ * there are no tenants.
  */
 export function sharingInWords({ tenants, tokens, next }: PoolSharing): string | null {
   const waiting = tenants.filter((one) => one.waiting > 0);
@@ -128,7 +128,7 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
 }
 
 /**
- * Returns the name of a tenant within a sentence. @param tenant null or empty where its jobs came before tokens were
+ * Returns the name of a tenant within a sentence. @param tenant null or empty: its jobs came before tokens were
  * configured
  */
 function subjectOf(tenant: string | null): string {
@@ -144,17 +144,17 @@ export function tokensInWords(tokens: number | null): string {
   return format.many(tokens);
 }
 
-/** @param tenant null or empty where no tokens were configured */
+/** Returns the name of a tenant. @param tenant null or empty: no tokens were configured */
 export function nameOf(tenant: string | null): string {
   return tenant || 'no tenant';
 }
 
-/** A limit of which this share is used is near its end. */
+/** A limit of which this share is used counts as nearly used. */
 const NEAR_END = 0.8;
 
 type Amount = (amount: number | null) => string;
 
-/** The limits in their order: those that renew within a minute or with the next answer come first, then budgets. */
+/** The limits in order: first those that renew within a minute or with the next answer, then budgets. */
 const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
   ['requests_per_minute', 'requests a minute', format.count],
   ['tokens_per_minute', 'tokens a minute', format.count],
@@ -173,8 +173,8 @@ export interface NearEnd {
 }
 
 /**
- * Returns a limit that is nearly used or holds jobs back, or null for any other. A limit is named only where it is
- * nearly used: room may be reserved.
+ * Returns a limit that is nearly used or holds jobs back, or null for any other. A limit is called nearly used only by
+ * what was used, since room may be reserved.
  */
 export function nearEnd(limit: LimitView): NearEnd | null {
   const { token_name, tenant, models, held } = limit;

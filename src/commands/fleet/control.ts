@@ -24,7 +24,7 @@ export async function runFleetControl(
   return EXIT.ok;
 }
 
-/** Runs `worker-vllm fleet remove`: all that was launched is drained and terminated. */
+/** Runs `worker-vllm fleet remove`: everything that was launched is drained and terminated. */
 export async function runFleetRemove({ dryRun = false, ...target }: ControlOptions): Promise<number> {
   print(changeLines(await removeFleet(target, dryRun)).join('\n'));
   return EXIT.ok;
@@ -41,7 +41,7 @@ export function applyFleet(target: QueueTarget, spec: unknown, dryRun = false): 
   return askQueueJson(target, '/api/fleet/spec', { method: 'POST', scope: 'admin', body });
 }
 
-/** Returns what has changed, or would, and what it costs. */
+/** Returns lines that say what has changed, or would change, and what it costs. */
 export function changeLines({ applied, changes, price_per_hour }: SpecChange): string[] {
   const { min, max } = price_per_hour;
   return [

@@ -5,14 +5,14 @@ import type { Remark } from './remarks.ts';
 
 /** The cost of workers, US dollars an hour. */
 interface Cost {
-  /** The cost on the cheapest of the machines that a pool may run on; `to` is that on the dearest. */
+  /** The cost on the cheapest of the machines that a pool may run on; `to` is the cost on the dearest. */
   from: number;
   to: number;
-  /** Whether only the provider knows the price of some of them: they are in neither sum. */
+  /** Whether only the provider knows the price of some machines, which are in neither sum. */
   isPartial: boolean;
 }
 
-/** Returns the cost of so many workers of a pool. */
+/** Returns the cost of this many workers of a pool. */
 export function costOf(spec: FleetSpec, pool: PoolSpec, workers: number): Cost {
   const prices = pool.machines.map((machine) => priceOf(spec, machine));
   const known = prices.filter((price) => price !== null);
@@ -30,7 +30,7 @@ export function totalCost(spec: FleetSpec, workersOf: (pool: PoolSpec) => number
 }
 
 /**
- * Returns the price of a machine, or null where only the provider knows it. A machine of one's own costs nothing
+ * Returns the price of a machine, or null if only the provider knows it. A machine of the operator's own costs nothing
  * unless the file says otherwise.
  */
 function priceOf(spec: FleetSpec, { provider, price_per_hour }: CandidateSpec): number | null {
@@ -52,7 +52,7 @@ export function dollars(amount: number): string {
 
 const HOURS_A_DAY = 24;
 
-/** Returns what a fleet asks for and cannot get. The fleet is applied all the same: the rest of it works. */
+/** Returns remarks on what a fleet requests and cannot get. The fleet is applied all the same: the rest of it works. */
 export function impossible(spec: FleetSpec): Remark[] {
   return [...budgetBelowMin(spec), ...gpusMissing(spec), ...providersTooSmall(spec), ...imagesMissing(spec)];
 }
@@ -70,7 +70,7 @@ function budgetBelowMin({ budget, ...spec }: FleetSpec): Remark[] {
   });
 }
 
-/** Returns remarks on pools that need more GPUs than the file names for one's own machines. */
+/** Returns remarks on pools that need more GPUs than the file names for the operator's own machines. */
 function gpusMissing(spec: FleetSpec): Remark[] {
   return everyMachine(spec).flatMap(({ path, pool, machine, isOnly }) => {
     const provider = spec.providers[machine.provider];
@@ -102,7 +102,7 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
 /** The drivers whose machines pull their image from a registry. */
 const PULLING: readonly string[] = ['runpod', 'vast', 'dstack', 'kubernetes'];
 
-/** Returns remarks on pools that name no image but pull one: none is published under the default name of builds. */
+/** Returns remarks on pools that name no image but pull one, since none is published under the default name. */
 function imagesMissing({ pools, providers }: FleetSpec): Remark[] {
   return Object.entries(pools).flatMap(([id, { image, machines }]) => {
     const elsewhere = machines.find(({ provider }) => PULLING.includes(providers[provider]?.driver ?? ''));

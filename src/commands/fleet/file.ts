@@ -8,7 +8,7 @@ import { FleetSpec, type FleetSpec as FleetSpecType } from '../../scheduler/spec
 import { impossible } from './cost.ts';
 import { environmentRemarks, type Remark, remarksOf, secretRemarks } from './remarks.ts';
 
-/** At most this many faults or warnings are shown; the message counts all faults. */
+/** The most faults or warnings that are shown; the message counts all faults. */
 const MOST_SHOWN = 50;
 
 /** A fault or warning about one place of the file. Lines and columns count from 1. */
@@ -21,9 +21,9 @@ interface Finding {
 }
 
 export interface FleetText {
-  /** The spec; null where there are faults. */
+  /** The spec; null if there are faults. */
   spec: FleetSpecType | null;
-  /** The file's content as plain data, in the form that a queue is given. */
+  /** The file's content as plain data, in the form for the queue. */
   document: unknown;
   faults: Finding[];
   warnings: Finding[];
@@ -73,7 +73,7 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   try {
     document = tree.toJS();
   } catch (error) {
-    // Aliases of aliases may stand for more than any memory holds.
+    // Aliases of aliases may expand to more than any memory holds.
     return unread([{ offset: 0, message: (error as Error).message }]);
   }
   const placed = (remarks: Remark[]) => inOrder(remarks.map((remark) => findingOf(remark, tree, counter)));
@@ -103,7 +103,7 @@ function findingOf({ path, of, text }: Remark, tree: Document, counter: LineCoun
   return { ...placeAt(counter, offsetOf(tree, path, of)), path: pathText(path), text };
 }
 
-/** Returns where a value begins, or its key; where neither exists, the place of the nearest thing around it. */
+/** Returns the position of a value, or of its key; if neither exists, the position of the nearest thing around it. */
 function offsetOf(tree: Document, path: readonly PropertyKey[], of: Remark['of']): number {
   let node = tree.contents as Node | null;
   let key: Node | null = null;

@@ -8,11 +8,10 @@ import { FleetSpec } from '../../scheduler/spec.ts';
 import { containerShape } from '../../supervisor/variables.ts';
 
 /** A remark on one place of a fleet's file, made of a fault that its schema found. */
-
 export interface Remark {
   path: PropertyKey[];
   /**
-   * The part of the place that the remark is about, its key or its value; of a missing key, the thing around it is
+   * The part of the place that the remark is about, its key or its value; if the key is missing, what is around it is
    * shown.
    */
   of: 'key' | 'value';
@@ -36,7 +35,7 @@ export function remarksOf(issues: readonly z.core.$ZodIssue[], document: unknown
   });
 }
 
-/** Returns what a document holds at a path; undefined where it holds nothing. */
+/** Returns what a document holds at a path; undefined: nothing. */
 function valueAt(document: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((value, part) => fieldOf(value, part), document);
 }
@@ -104,9 +103,9 @@ const SET_BY_THE_LAUNCHER: Record<string, string> = {
   ENGINE_ADAPTERS: 'write it as "adapters" of the pool',
 };
 
-/** Only this project's variables begin so: an unknown one is misspelt. */
+/** Matches names that only this project's variables have: an unknown one is misspelt. */
 const OUR_PREFIX = /^(?:CASOLA|WORKER|ENGINE)_/;
-/** Variables of this project that the table of the container's variables does not have. */
+/** This project's variables that are missing from the table of the container's variables. */
 const ALSO_OURS = ['LOCAL_MODEL_ARGS', 'BASE_PATH', 'LOG_FORMAT', 'WORKER_CUDA_VERSION'];
 
 /** Returns remarks on the `env` of all pools. */
@@ -178,7 +177,7 @@ function nameWarnings(name: string): string[] {
   return hint ? [`will be taken for a flag of the engine${hint}`] : [];
 }
 
-/** Returns why a secret cannot be used where it goes, without quoting it, or null where it can. */
+/** Returns why a secret cannot be used where it goes, without quoting it; null: it can be used. */
 function unusable(name: string, value: string, shape: z.ZodRawShape): string | null {
   const parsed = Object.hasOwn(shape, name)
     ? (shape[name] as z.ZodType).safeParse(value, { error: expectationWords })

@@ -15,13 +15,13 @@ export interface RunningFleet {
   launcher: RunningLauncher;
   /** Reads the file again. */
   reload(): void;
-  /** Stops following the file and printing; the launcher goes on. */
+  /** Stops following the file and printing; the launcher continues. */
   stop(): void;
 }
 
 /**
- * Applies a fleet's file to a queue, now and whenever it changes, starts a launcher, and prints what happens. Waits
- * for a queue that is away.
+ * Applies a fleet's file to a queue, now and whenever the file changes, starts a launcher, and prints what happens.
+ * Waits for a queue that is away.
  * @throws UserError when the file cannot be applied now
  */
 export async function runFleet(
@@ -50,7 +50,7 @@ export async function runFleet(
       for (const text of happenings(before, view)) print(text);
       before = view;
     },
-    // The launcher says when the queue is away.
+    // The launcher reports that the queue is away.
     onState: () => {},
   });
   return {
@@ -66,24 +66,24 @@ export async function runFleet(
 export interface FollowedFile {
   path: string;
   env: NodeJS.ProcessEnv;
-  /** @throws UnreachableQueue for another try, UserError for a file that the queue refuses */
+  /** Applies a file. @throws UnreachableQueue for another try, UserError for a file that the queue refuses */
   apply(file: FleetFile): Promise<void>;
   say(text: string): void;
 }
 
-/** A change is read after this many ms: editors write a file in several steps. */
+/** A changed file is read after this many ms, since editors write a file in several steps. */
 const SETTLE_MS = 200;
 const RETRY_MS = 3000;
 
 /**
- * Applies a fleet file now and whenever it changes. Where a file cannot be applied, it says so, and the earlier one
- * stays in force.
+ * Applies a fleet file now and whenever it changes. If a file cannot be applied, it says so, and the earlier one stays
+ * in force.
  */
 export class FileFollower {
   readonly #followed: FollowedFile;
   #watcher: FSWatcher | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The fingerprint of the file that was last applied, or the message of the last refusal. */
+  /** The fingerprint of the file that was applied last, or the message of the last refusal. */
   #seen = '';
   #isBusy = false;
   #isStopped = false;
@@ -92,7 +92,7 @@ export class FileFollower {
     this.#followed = followed;
   }
 
-  /** Waits for a queue that is away. @throws UserError when the file cannot be applied now */
+  /** Applies the file, waiting for a queue that is away. @throws UserError when the file cannot be applied now */
   async start(): Promise<void> {
     const { path, say } = this.#followed;
     const file = await this.#read();
@@ -104,7 +104,7 @@ export class FileFollower {
       say(`${error.message} Trying again every ${RETRY_MS / 1000} s.`);
       this.#later(RETRY_MS);
     }
-    // It watches the folder, since editors replace the file, and Kubernetes replaces a link named `..data`.
+    // The folder is watched, since editors replace the file, and Kubernetes replaces a link named `..data`.
     this.#watcher = watch(dirname(resolve(path)), (_event, name) => {
       if (name === null || name === basename(path) || name.startsWith('..')) this.#later(SETTLE_MS);
     });
@@ -148,7 +148,7 @@ export class FileFollower {
     if (this.#isStopped) return;
     const { path, say } = this.#followed;
     if (error instanceof UnreachableQueue) return this.#later(RETRY_MS);
-    // The same faults are reported once.
+    // Faults that stay the same are reported once.
     if (error.message === this.#seen) return;
     this.#seen = error.message;
     say(

@@ -44,7 +44,7 @@ function scalingOf({ at, scaling, pools, launches }: FleetView) {
   };
 }
 
-/** A launcher may be silent for this many ms: it syncs every few seconds. */
+/** A launcher that was silent for longer than this, ms, is shown as silent: it syncs every few seconds. */
 const SILENT_MS = 60_000;
 
 /** Returns the scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */

@@ -11,7 +11,7 @@ import { dollars } from './cost.ts';
 /**
  * Returns what the scheduler and its machines did between two views of a fleet, a sentence each, for somebody who
  * watches.
- * @param before null where `after` is the first view, which is summed up
+ * @param before null: `after` is the first view, which is summed up
  */
 export function happenings(before: FleetView | null, after: FleetView): string[] {
   if (before === null) return after.pools.flatMap((pool) => presentOf(pool));
@@ -59,7 +59,7 @@ function stepOf(launch: LaunchRow, before: LaunchRow | undefined, view: FleetVie
   if (state === 'draining') return [`${id}: draining a worker. ${decisionOf(id, view)}`.trimEnd()];
   if (state === 'gone') return [`${id}: a worker has ended${costOf(launch)}.`];
   if (state === 'failed') return [`${id}: ${failureAndCause(launch)}${costOf(launch)}.`];
-  // This worker failed, or was ended before it was ever ready: its end says the rest.
+  // This worker failed, or was ended before it was ever ready: the sentence about its end covers it.
   if (state === 'terminating' && launch.cause !== null)
     return [`${id}: ${failureAndCause(launch)}; ending it.`];
   return [];
@@ -99,7 +99,7 @@ const CONTROLS = {
 function providerTrouble(before: FleetView, after: FleetView): string[] {
   return (after.scaling?.providers ?? []).flatMap(({ name, error }) => {
     const earlier = before.scaling?.providers.find((provider) => provider.name === name);
-    // Only the first error is reported: the words may differ each time.
+    // Only the first error is reported, since the words may differ each time.
     if ((error === null) === ((earlier?.error ?? null) === null)) return [];
     return error === null
       ? [`Provider ${name}: it answers again.`]
@@ -116,9 +116,7 @@ function changed(
   return before === null ? [said(after)] : [];
 }
 
-/**
- * Removes the numbers that a decision follows from: the dashboard shows them, and here they would hide what happens.
- */
+/** Removes the numbers behind a decision: the dashboard shows them, and here they would hide what happens. */
 function withoutInputs(reason: string): string {
   return reason.replace(/(?<=\.) \(.*\)\.?$/s, '');
 }

@@ -6,20 +6,20 @@ import { clean, columns, print, printNote } from '../terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
-/** The place of the tokens that a command is about. */
+/** The place of the tokens that a command handles. */
 export interface PlaceOptions {
   state: string;
-  /** The address of a running queue; left out for the tokens of the state folder. */
+  /** The address of a running queue; left out: the tokens of the state folder are used. */
   url?: string;
   token?: string;
 }
 
-/** The terms that `create` and `set` take for a token, as texts; for `set` also `none`. */
+/** The terms that `create` and `set` accept for a token, as texts; `set` accepts `none` too. */
 export interface TermOptions extends LimitOptions {
   weight?: string;
   priority?: string;
   highestPriority?: string;
-  /** Patterns of models, which were comma-separated. */
+  /** Patterns of models, split at the commas. */
   models?: string[];
   routes?: string[];
   /** When the token expires: `90d`, `12h`, or an ISO time. */
@@ -30,12 +30,12 @@ export interface CreateOptions extends PlaceOptions, TermOptions {
   scope: Scope[];
   name?: string;
   tenant?: string;
-  /** The id of the only worker that may use the token, or a pattern of ids: `runpod-*`. */
+  /** The id of the only worker that may use the token, or a pattern of ids, such as `runpod-*`. */
   workerId?: string;
 }
 
 /**
- * Runs `token create`: prints the token alone on stdout, so that a script can take it; the rest on stderr.
+ * Runs `token create`: prints the token alone on stdout, so that a script can take it, and the rest on stderr.
  * @throws UserError for options that do not make a token
  */
 export async function runTokenCreate(options: CreateOptions): Promise<number> {
@@ -106,7 +106,7 @@ export async function runTokenRotate(name: string, options: PlaceOptions): Promi
 }
 
 /**
- * Runs `token revoke`: the token's jobs go on unless `cancel` is set, and its batches in any case. @throws UserError
+ * Runs `token revoke`: the token's jobs continue unless `cancel` is set, and its batches in any case. @throws UserError
  */
 export async function runTokenRevoke(
   name: string,
@@ -129,7 +129,7 @@ export async function runTokenRevoke(
   return 0;
 }
 
-/** Returns the tenant of a token. @throws UserError where jobs of other tokens would be cancelled with its own */
+/** Returns the tenant of a token. @throws UserError if jobs of other tokens would be cancelled with its own */
 async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOptions): Promise<string> {
   if (url === undefined) throw new UserError('--cancel asks a queue that runs: name it with --url.');
   const all = await place.list();
@@ -175,7 +175,7 @@ const FIELDS: Record<string, string> = {
   routes: '--routes',
 };
 
-/** @throws UserError that names the option */
+/** Returns the terms in the options of `create`. @throws UserError that names the option */
 function boundsIn(options: CreateOptions, now: number): TokenBounds {
   const { scope, tenant, workerId, models, routes, expires } = options;
   if (workerId !== undefined && !scope.includes('worker')) {
@@ -208,7 +208,7 @@ const EXPECTED: Record<string, string> = {
 };
 
 /**
- * Returns what `set` changes of models, routes and the end; `none` removes one. @throws UserError that names the
+ * Returns what `set` changes of models, routes and expiry; `none` removes one of them. @throws UserError that names the
  * option
  */
 function boundsToChange({ models, routes, expires }: TermOptions, now: number): TokenChanges {
@@ -246,7 +246,7 @@ const NUMBERS: Record<
   },
 };
 
-/** @returns null for a number to remove @throws UserError that names the option */
+/** Returns the numbers in the options. @returns null for a number to remove @throws UserError that names the option */
 function numbersIn(options: TermOptions): Numbers {
   const numbers: Numbers = {};
   for (const name of Object.keys(NUMBERS) as (keyof Numbers)[]) {
@@ -267,7 +267,7 @@ function withoutNulls(numbers: Numbers): Partial<TokenBounds> {
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** @returns an ISO time @throws UserError */
+/** Reads a time of expiry. @returns an ISO time @throws UserError */
 function timeIn(text: string, now: number): string {
   const [, amount, unit] = /^(\d{1,5})([mhd])$/.exec(text) ?? [];
   const at = unit === undefined ? Date.parse(text) : now + Number(amount) * UNITS[unit]!;

@@ -14,7 +14,7 @@ const OPTIONS = {
   running: { name: 'running', flag: '--running' },
 } as const satisfies Record<string, { name: LimitName; flag: string }>;
 
-/** The limits of the tenant by option: a tenant has them for all models alone. */
+/** The limits of the tenant by option. A tenant has limits for all models together only. */
 const TENANT_OPTIONS = {
   tenantTokensPerDay: { name: 'tokens_per_day', flag: '--tenant-tokens-per-day' },
   tenantTokensPerMonth: { name: 'tokens_per_month', flag: '--tenant-tokens-per-month' },
@@ -32,7 +32,7 @@ export const LIMIT_FLAGS = [...Object.values(OPTIONS), ...Object.values(TENANT_O
 
 /**
  * Returns the limits of a token, where those that the options name replace earlier ones of the same kind.
- * @returns null where the token has none; undefined where no option names any
+ * @returns null: the token has none; undefined: no option names any
  * @throws UserError that names the option
  */
 export function limitsIn(options: LimitOptions, before: Limits | null): Limits | null | undefined {
@@ -84,7 +84,7 @@ const DOLLARS = {
   expected: 'US dollars, 0.01 at the least',
 };
 
-/** Returns the amounts in an option's text; none for `none`. @throws UserError */
+/** Returns the amounts in an option's text; empty for `none`. @throws UserError */
 function amountsIn(
   text: string,
   name: LimitName,

@@ -10,7 +10,7 @@ import {
 import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../state/tokens.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
-/** A place that keeps tokens: the state folder of a queue, or a running queue, which is called over HTTP. */
+/** A place that stores tokens: the state folder of a queue, or a running queue, which is called over HTTP. */
 export interface TokenPlace {
   create(name: string, bounds: TokenBounds): Promise<NewSecret>;
   list(): Promise<TokenView[]>;
@@ -26,7 +26,7 @@ export interface TokenPlace {
 /** A new secret, which is shown only once. */
 export type NewSecret = Pick<NewToken, 'token' | 'name'>;
 
-/** Returns the tokens of a state folder. @throws UserError in each method, as those of state/tokens.ts */
+/** Returns the tokens of a state folder. @throws UserError in each method, as those of state/tokens.ts do */
 export function tokensOfFolder(stateDir: string): TokenPlace {
   return {
     note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,
@@ -53,7 +53,7 @@ export function tokensOfFolder(stateDir: string): TokenPlace {
   };
 }
 
-/** Returns the tokens of a running queue. @throws UserError in each method, as `askQueueJson` */
+/** Returns the tokens of a running queue. @throws UserError in each method, as `askQueueJson` does */
 export function tokensOfQueue(target: QueueTarget): TokenPlace {
   const ask = <T>(path: string, init: Parameters<typeof askQueueJson>[2] = {}) =>
     askQueueJson<T>(target, `/api/tokens${path}`, { ...init, scope: 'admin' });
@@ -73,7 +73,7 @@ export function randomName(scopes: readonly string[]): string {
   return `${scopes.join('-')}-${randomBytes(3).toString('hex')}`;
 }
 
-/** @throws UserError */
+/** Finds a token's entry. @throws UserError if there is none */
 function found(entries: readonly TokenEntry[], name: string): TokenEntry {
   const entry = entries.find((own) => own.name === name);
   if (entry) return entry;

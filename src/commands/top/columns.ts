@@ -40,8 +40,7 @@ const STATES: Record<WorkerState, { shape: string; colour: Colour }> = {
 };
 
 /**
- * Returns the word for a state. A worker that runs nothing is `idle`: the first line counts those that run something
- * as ready too.
+ * Returns the word for a state. A worker that runs nothing is `idle`; the first line counts working ones as ready too.
  */
 function wordOf(state: WorkerState): string {
   return state === 'ready' ? 'idle' : state;

@@ -47,7 +47,7 @@ const BACK: Record<TopView, TopView> = {
  * @param key the key as a terminal sends it
  * @param rows the number of requests that are shown
  * @param orders the number of the view's sort orders
- * @returns null where the key quits
+ * @returns the new state, or null if the key quits
  */
 export function pressed(
   state: TopState,
@@ -99,11 +99,11 @@ function typed(state: TopState, key: string): TopState {
   return /^\P{Cc}+$/u.test(key) ? { ...state, filter: state.filter + key } : state;
 }
 
-/** Returns the keys in one read of a terminal: a paste has many. */
+/** Returns the keys in one read of a terminal; a pasted text has many. */
 export function keysIn(text: string): string[] {
   const keys: string[] = [];
   for (let rest = text; rest !== ''; rest = rest.slice(keys.at(-1)!.length)) {
-    // Arrows are three characters.
+    // An arrow is three characters.
     keys.push(rest.startsWith('\x1b[') ? rest.slice(0, 3) : String.fromCodePoint(rest.codePointAt(0)!));
   }
   return keys;

@@ -12,9 +12,9 @@ const REDRAW_MS = 1000;
 
 /** A handler of keys that changes what is drawn. */
 export interface Keys {
-  /** @returns false where the key quits */
+  /** Handles a key. @returns false if the key quits */
   press(key: string): boolean;
-  /** @param changed called when something else is to be drawn */
+  /** Sets the listener. @param changed called when something else is to be drawn */
   onChange(changed: () => void): void;
   stop(): void;
 }
@@ -68,7 +68,7 @@ export async function drawLive(
   }
 }
 
-/** Reads keys as they are pressed. @returns a function that gives the terminal back */
+/** Reads keys as they are pressed. @returns a function that restores the terminal */
 function readKeys(onKey: (key: string) => void, isWanted: boolean): () => void {
   const { stdin } = process;
   if (!isWanted || !stdin.isTTY) return () => {};
@@ -86,7 +86,7 @@ function readKeys(onKey: (key: string) => void, isWanted: boolean): () => void {
   };
 }
 
-/** @param quit resolves where something else than a signal ends it */
+/** Waits for the end of a live display. @param quit resolves when something other than a signal ends it */
 export async function untilStopped(connection: { stop(): void }, quit?: Promise<void>): Promise<number> {
   const signals = endSignals();
   await Promise.race([signals.first, ...(quit ? [quit] : [])]);
@@ -98,7 +98,7 @@ export async function untilStopped(connection: { stop(): void }, quit?: Promise<
 interface Watched {
   /** Called with the newest frame and view, whose clock is the server's. */
   onFrame(frame: FleetFrame, view: FleetView): void;
-  /** Called with "live", or with what is wrong. */
+  /** Called with "live", or with the problem. */
   onState(state: string): void;
 }
 
@@ -116,7 +116,7 @@ export function watchFleet(target: QueueTarget, watched: Watched): FleetFeed {
   const feed = new FleetFeed({
     open: () => openLive(target),
     read: () => readFleet(target),
-    // A denied token is tried again like any other failure: an operator may correct it meanwhile.
+    // A denied token is tried again like any other failure, since an operator may correct it.
     isDenied: () => false,
     onView: (view, frame) => watched.onFrame(frame, view),
     onConfirmed: () => {},

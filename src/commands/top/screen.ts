@@ -10,21 +10,20 @@ import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './
 import { KEYS, matches, type TopState } from './keys.ts';
 
 /** A fleet that is drawn as lines of text. */
-
 export interface ShownFleet {
   view: FleetView;
-  /** Epoch ms of the server's clock. */
+  /** The time by the server's clock, epoch ms. */
   now: number;
   /** The freshness of the view, in words: "live", "reconnecting in 3 s". */
   connection: string;
 }
 
-/** The contents of a terminal that takes keys. */
+/** The contents of a terminal that accepts keys. */
 interface Shown extends ShownFleet {
   state: TopState;
   /**
-   * The requests that pass the filter, in their order; an error's text where they could not be read; null while they
-   * are read.
+   * The requests that pass the filter, in order: an error's text if they could not be read; null while they are being
+   * read.
    */
   requests: RequestRecord[] | string | null;
   course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null;
@@ -183,7 +182,7 @@ export const REQUEST_ORDERS: [name: string, value: (request: RequestRecord) => n
   ['tokens out', ({ tokens_out }) => tokens_out ?? 0],
 ];
 
-/** Returns a table of requests in which one row is marked and in view. */
+/** Returns a table of requests in which one row is marked and visible. */
 export function requestLines(
   requests: readonly RequestRecord[],
   selected: number,
@@ -201,7 +200,9 @@ export function requestLines(
 const BARS = { wait: '·', prefill: '▒', decode: '█', run: '█' } as const;
 const BAR_COLUMNS = 50;
 
-/** Returns a request, its attempts to scale, and its ledger step by step. @param steps null while they are read */
+/**
+ * Returns a request, its attempts to scale, and its ledger step by step. @param steps null while they are being read
+ */
 export function courseLines(
   request: RequestRecord,
   steps: readonly LedgerStep[] | string | null,

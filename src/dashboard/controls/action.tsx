@@ -1,10 +1,10 @@
 import { useEffect, useState } from 'preact/hooks';
 
-/** Returns the state of an action that a person starts: whether it is under way, and what last went wrong with it. */
+/** Returns the state of an action that a person starts: whether it is running, and what last went wrong with it. */
 export function useAction() {
   const [problem, setProblem] = useState<string | null>(null);
   const [isActing, setActing] = useState(false);
-  /** @param what rejects with an Error whose message is for the person */
+  /** Runs the action. @param what rejects with an Error whose message is for the person */
   const act = async (what: () => Promise<void>) => {
     setActing(true);
     setProblem(null);
@@ -14,7 +14,7 @@ export function useAction() {
   return { act, isActing, problem };
 }
 
-/** Shows what went wrong; nothing where nothing did. */
+/** Shows what went wrong; nothing if nothing did. */
 export function Problem({ text }: { text: string | null }) {
   return (
     text && (
@@ -28,7 +28,7 @@ export function Problem({ text }: { text: string | null }) {
 /** The button says "Copied" for this many ms. */
 const SAID_MS = 1500;
 
-/** Copies a text. @param what names the text for those who do not see it: "the command" */
+/** Shows a button that copies a text. @param what names the text for those who do not see it: "the command" */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [said, setSaid] = useState<string | null>(null);
   useEffect(() => {
@@ -63,7 +63,7 @@ async function copyText(text: string): Promise<void> {
 
 interface CommandProps {
   text: string;
-  /** The shown text, where it is shorter than the copied one. */
+  /** The shown text, if it is shorter than the copied one. */
   shown?: string;
   what?: string;
 }

@@ -10,7 +10,7 @@ interface ChartProps extends Omit<PlotOptions, 'timeZone'> {
   n?: number;
 }
 
-/** The table for those who do not see the chart has this many steps. */
+/** The number of steps in the table for those who do not see the chart. */
 const TABLE_STEPS = 20;
 
 /** The number of steps by which a key moves the cursor. */
@@ -29,7 +29,7 @@ async function draw(root: HTMLElement, options: PlotOptions) {
   return (await import('./plot.ts')).plot(root, options);
 }
 
-/** Shows lines over time, and the same as a table for those who do not see them. */
+/** Shows lines over time, and the same values as a table for those who do not see them. */
 export function Chart(props: ChartProps) {
   const { title, at, series, format, isLong, n } = props;
   const root = useRef<HTMLDivElement>(null);
@@ -50,7 +50,7 @@ export function Chart(props: ChartProps) {
         drawn.current = chart;
         chart.update(newest.current);
       },
-      // A newer version of the page has other files; the table is still shown.
+      // A newer version of the page has other files; the table is shown all the same.
       () => {},
     );
     return () => {
@@ -98,7 +98,7 @@ export function Chart(props: ChartProps) {
         />
       )}
       {!isEmpty && (
-        // A table on its own grows to its contents, which would widen the page.
+        // A table by itself grows to its contents, which would widen the page.
         <div class="unseen">
           <Values at={at} series={series} format={format} title={title} />
         </div>

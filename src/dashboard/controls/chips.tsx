@@ -7,7 +7,7 @@ interface ChipsProps<Value extends string> {
   onChoose(value: Value): void;
 }
 
-/** Shows buttons of which one is pressed. */
+/** Shows buttons, one of which is pressed. */
 export function Chips<Value extends string>({ label, chosen, options, onChoose }: ChipsProps<Value>) {
   return (
     <fieldset class="chips">

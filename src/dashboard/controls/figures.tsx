@@ -10,7 +10,7 @@ export function Figure({ name, children }: { name: string; children: preact.Comp
   );
 }
 
-/** Shows how much of something is done; nothing where that is unknown. @param share from 0 to 1, or null */
+/** Shows how much of something is done; nothing if that is unknown. @param share from 0 to 1, or null */
 export function Progress({ share, label }: { share: number | null; label: string }) {
   if (share === null) return null;
   return (
@@ -64,7 +64,7 @@ function Bar({ share }: { share: number }) {
 }
 
 interface SparklineProps {
-  /** The values, oldest first; null where nothing is known of that time. */
+  /** The values, oldest first; null: nothing is known of that time. */
   values: readonly (number | null)[];
   /** The line's meaning, for those who do not see it. */
   label: string;
@@ -73,7 +73,7 @@ interface SparklineProps {
 /** Shows a number over time, without axes: a path is drawn faster than a chart, and a table has many. */
 export function Sparkline({ values, label }: SparklineProps) {
   const known = values.filter((value) => value !== null);
-  // Fewer values would be a speck.
+  // Fewer values would be a mere speck.
   if (known.length < 3) return <span class="sparkline" />;
   const most = Math.max(...known, Number.EPSILON);
   const line = values

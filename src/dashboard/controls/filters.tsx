@@ -11,7 +11,7 @@ export interface FilterField {
   /** The API's name of the parameter. */
   parameter: string;
   label: string;
-  /** The values that may be chosen; left out, anything may be typed. `words` has their names. */
+  /** The values to choose from; left out: anything may be typed. `words` has their names. */
   options?: readonly string[];
   words?: Record<string, string>;
 }
@@ -51,7 +51,7 @@ export function apiQuery(params: URLSearchParams, fields: readonly FilterField[]
   return asked.toString();
 }
 
-/** Returns the filters that are set, in words. */
+/** Returns the active filters in words. */
 export function chosen(
   params: URLSearchParams,
   fields: readonly FilterField[],
@@ -72,7 +72,7 @@ export function chosen(
   ];
 }
 
-/** Shows a form for all filters that the address takes. */
+/** Shows a form for all filters of the address. */
 export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) {
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
@@ -121,7 +121,7 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
   );
 }
 
-/** Fixes a moving span of time: its address then shows the same to others. */
+/** Fixes a moving span of time, so that its address shows the same to others. */
 function hold(ms: number): void {
   const iso = (at: number) => new Date(at).toISOString();
   filter({ range: null, since: iso(now.peek() - ms), until: iso(now.peek()) });
@@ -166,11 +166,11 @@ interface NothingProps {
   what: string;
   params: URLSearchParams;
   fields: readonly FilterField[];
-  /** The text where no filter is set. */
+  /** The text if no filter is active. */
   children: ComponentChildren;
 }
 
-/** Shows which filter leaves nothing, and a button that removes it. */
+/** Shows which filter leaves no rows, and a button that removes it. */
 export function NothingFits({ what, params, fields, children }: NothingProps) {
   const set = chosen(params, fields);
   if (set.length === 0) return <p class="notice">{children}</p>;

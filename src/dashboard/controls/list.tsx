@@ -12,7 +12,7 @@ interface ListProps<Row> {
   label: string;
   /** The noun for one row: "job". */
   what: string;
-  /** The noun where no row fits; left out, it is `what`. */
+  /** The noun if no row fits; left out: `what`. */
   whatFits?: string;
   columns: readonly Column<Row>[];
   /** The row's height, px. */
@@ -26,7 +26,7 @@ interface ListProps<Row> {
   timeLabel: string;
   /** Returns notes about the rows, which are shown above them. */
   notesOf?(list: PagedList<Row>): ComponentChildren;
-  /** The text where there are no rows and no filter is set. */
+  /** The text if there are no rows and no filter is active. */
   children: ComponentChildren;
 }
 
@@ -65,7 +65,7 @@ export function List<Row>(props: ListProps<Row>) {
 
 type Shown = Pick<PagedList<unknown>, 'news' | 'rows' | 'hasMore' | 'isLoading' | 'showNews' | 'loadMore'>;
 
-/** Shows the number of new rows that came while the user reads further down. */
+/** Shows the number of new rows that arrived while the user reads further down. */
 function News({ list: { news, showNews } }: { list: Shown }) {
   if (news === 0) return null;
   return (
@@ -75,7 +75,7 @@ function News({ list: { news, showNews } }: { list: Shown }) {
   );
 }
 
-/** Shows the button for older rows, or that there are none. */
+/** Shows the button for older rows, or says that there are none. */
 function ListEnd({ list, what }: { list: Shown; what: string }) {
   const { rows, hasMore, isLoading, loadMore } = list;
   if (!hasMore)

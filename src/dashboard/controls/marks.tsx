@@ -13,9 +13,9 @@ const RING = 2 * Math.PI * 4.5;
 
 interface MarkProps {
   shape: Shape;
-  /** The share of a ring that is filled, from 0 to 1; left out where it is unknown. */
+  /** The share of a ring that is filled, from 0 to 1; left out: unknown. */
   share?: number | null;
-  /** The text that is read aloud where no word stands beside the mark. */
+  /** The text that is read aloud if no word stands beside the mark. */
   label?: string;
 }
 
@@ -99,7 +99,7 @@ export const WORKER_LOOKS: Record<WorkerState, Look> = {
   loading: { word: 'Loading', shape: 'ring', tone: 'work' },
   draining: { word: 'Draining', shape: 'half', tone: 'drain' },
   running: { word: 'Running', shape: 'ring', tone: 'work' },
-  // The word is not "Ready": in the verdict and by pool, "ready" also counts workers that run something.
+  // The word is not "Ready": in the verdict and by pool, "ready" also counts workers that run jobs.
   ready: { word: 'Idle', shape: 'full', tone: 'good' },
   stopped: { word: 'Stopped', shape: 'bar', tone: 'drain' },
 };
@@ -154,7 +154,7 @@ const LAUNCH_LOOKS: Record<LaunchState, Look> = {
   failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
 };
 
-/** @param share the filled share of the worker's progress, or of its slots */
+/** Shows the mark of a worker's state. @param share the filled share of the worker's progress, or of its slots */
 export function WorkerMark({ state, share }: { state: WorkerState; share?: number | null }) {
   return <State look={WORKER_LOOKS[state]} share={share} />;
 }

@@ -5,19 +5,19 @@ import { fleet } from '../live.ts';
 import { repeat } from '../polled.ts';
 
 const PAGE_ROWS = 100;
-/** The most rows that the API returns at a time: beyond these, older ones stay as they were when they were read. */
+/** The most rows that the API returns at a time; shown rows beyond them stay as they were when they were read. */
 const MOST_ROWS = 500;
 /** The time between two looks for news, ms. */
 const LOOK_MS = 2000;
 /**
- * New rows wait where the list is scrolled further than this, or where somebody points at a row: they would move what
- * is being read.
+ * New rows wait if the list is scrolled further than this, or if somebody points at a row: they would move what is
+ * being read.
  */
 const AT_TOP_PX = 120;
 
 /**
- * A text that changes when a job or a request somewhere did: only then are lists read again, so that they cost nothing
- * while nothing happens.
+ * A text that changes when a job or a request has changed anywhere: only then are lists read again, so that they cost
+ * nothing while nothing happens.
  */
 const activity = computed(() => {
   const view = fleet.value;
@@ -35,7 +35,7 @@ export interface Listed<Row> {
   path: string;
   rowsOf(answer: Record<string, unknown>): Row[];
   idOf(row: Row): string;
-  /** Whether the list changes by people's actions: whether jobs come says nothing of it. */
+  /** Whether the list changes by people's actions, of which the arrival of jobs says nothing. */
   isOfPeople?: true;
   /** Returns the time by which the list is ordered; the newer of two is greater. */
   timeOf(row: Row): number;
@@ -52,7 +52,7 @@ export interface PagedList<Row> {
   news: number;
   isLoading: boolean;
   hasMore: boolean;
-  /** The reason why there is no list; null where nothing is wrong. */
+  /** The reason why there is no list; null: nothing is wrong. */
   problem: string | null;
   showNews(): void;
   loadMore(): void;
@@ -65,12 +65,12 @@ export interface PagedList<Row> {
 export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList<Row> {
   const { idOf, timeOf } = listed;
   const [rows, setRows] = useState<Row[]>([]);
-  /** The newest page, for a user who reads further down; null where no new rows came. */
+  /** The newest page, for a user who reads further down; null: no new rows came. */
   const [newest, setNewest] = useState<(PageOf<Row> & { news: number }) | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [isLoading, setLoading] = useState(true);
   const [problem, setProblem] = useState<string | null>(null);
-  /** The activity at the newest look; null before the first. */
+  /** The activity at the newest look; null: there was none yet. */
   const seen = useRef<string | null>(null);
   const isFirst = useRef(true);
   const shown = useRef(rows);
@@ -116,8 +116,8 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
   };
 
   /**
-   * Takes a page over. At the top the page becomes the list: added to the known rows it would grow for ever, and miss
-   * what came in between.
+   * Adopts a page. At the top the page becomes the list: added to the known rows it would grow for ever, and miss what
+   * came in between.
    */
   const take = (page: PageOf<Row>) => {
     if (isFirst.current || (scrollY <= AT_TOP_PX && !isPointedAt())) {
@@ -163,12 +163,12 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
   };
 }
 
-/** Returns whether somebody points at a row, or has one focused: new ones above it would move it. */
+/** Returns whether somebody points at a row, or has focused one: new rows above would move it. */
 function isPointedAt(): boolean {
   return document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
 }
 
-/** Returns the query with the time that `range_ms` counts back to. */
+/** Returns the query with the time to which `range_ms` counts back. */
 export function withSince(asked: string): string {
   const params = new URLSearchParams(asked);
   const range = Number(params.get('range_ms'));

@@ -18,16 +18,16 @@ export interface PlotOptions {
   at: readonly number[];
   series: readonly Series[];
   format(value: number | null): string;
-  /** The highest value of the axis; left out, the values decide. */
+  /** The highest value of the axis; left out: the values decide. */
   most?: number | undefined;
-  /** Whether the values are whole numbers, so that the axis marks nothing between two of them. */
+  /** Whether the values are whole numbers, so that the axis has no marks between two of them. */
   isWhole?: boolean | undefined;
   /** Whether the chart spans days rather than hours. */
   isLong?: boolean | undefined;
-  /** The key of the cursor: charts with the same key move theirs together. */
+  /** The key of the cursor: charts with the same key move their cursors together. */
   cursor?: string | undefined;
   marks?: readonly TimeMark[] | undefined;
-  /** Called where the user dragged over a span of time, epoch ms. */
+  /** Called when the user has dragged over a span of time, epoch ms. */
   onSelect?: ((from: number, to: number) => void) | undefined;
   timeZone: string | undefined;
 }
@@ -38,7 +38,7 @@ interface SyncedCursor {
 }
 
 const HEIGHT = 150;
-/** The lines' colours, and the dashes that tell the lines apart without them. */
+/** The lines' colours, and the dashes that tell the lines apart without colour. */
 const LINES = [
   { color: '--accent', dash: [] },
   { color: '--drain', dash: [6, 4] },
@@ -48,8 +48,8 @@ const LINES = [
 ];
 
 /**
- * Draws a chart into an element; this module is loaded only where there is something to draw. @returns functions that
- * change the chart's data, move its cursor and end it
+ * Draws a chart into an element; this module is loaded only if there is something to draw. @returns functions that
+ * change the chart's data, move its cursor and remove it
  */
 export function plot(root: HTMLElement, options: PlotOptions) {
   let newest = options;
@@ -156,7 +156,7 @@ function uPlotOptions(
           width: 1.5,
           dash,
           spanGaps: false,
-          // A value between two gaps has no line, so it is drawn as a point.
+          // A value between two gaps has no line, and is drawn as a point.
           points: { show: true, size: 3, filter: isolated },
           value: (_: uPlot, value: number | null) => format(value),
         };
@@ -190,7 +190,7 @@ function set(element: Element, attributes: Record<string, string | number>): voi
 
 /** The height of a tick at the top, px; a failure is drawn through the whole chart. */
 const TICK = 7;
-/** Marks of one kind that are nearer to each other than this many px are drawn as one. */
+/** Marks of one kind that are closer to each other than this many px are drawn as one. */
 const APART = 4;
 
 function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {
@@ -214,20 +214,20 @@ function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<Time
   ctx.restore();
 }
 
-/** Reports a span that was dragged over. */
+/** Reports a span over which the user dragged. */
 function select(chart: uPlot, { onSelect }: PlotOptions): void {
   const { left, width } = chart.select;
   if (width <= 0) return;
   const [from, to] = [left, left + width].map((x) => Math.round(chart.posToVal(x, 'x') * 1000));
   chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  // A chart that only follows another one's cursor reports nothing.
+  // A chart that only follows another chart's cursor reports nothing.
   if (chart === dragged) onSelect?.(from!, to!);
 }
 
 /** The chart in which the mouse was last pressed. */
 let dragged: uPlot | null = null;
 
-/** Returns the steps of a line whose value has none beside it. */
+/** Returns the steps at which a line's value has no neighbour. */
 function isolated(chart: uPlot, line: number): number[] {
   const values = chart.data[line] ?? [];
   return [...values.keys()].filter(
@@ -235,7 +235,7 @@ function isolated(chart: uPlot, line: number): number[] {
   );
 }
 
-/** Returns what a colour is at the moment, since a canvas does not know `light-dark()`. */
+/** Returns the present value of a colour, since a canvas does not know `light-dark()`. */
 function resolved(root: HTMLElement, color: string): string {
   const probe = document.createElement('span');
   probe.style.color = color;

@@ -1,17 +1,15 @@
-/**
- * A place in a list, with the item there or, where the place is free for the next one, the item that was there last.
- */
+/** A place in a list, with the item there or, if the place is free for the next one, the item that was there last. */
 export interface Place<T> {
   item: T;
   isOver: boolean;
 }
 
 /**
- * Gives each item a place in a list whose rows do not move: a shown item stays where it is, the place of one that has
- * gone stays free until a new one takes it, and free places at the end are given up.
+ * Gives each item a place in a list whose rows do not move: a shown item stays where it is, the place of an item that
+ * is gone stays free until a new one takes it, and free places at the end are removed.
  * @param before the places as they were last shown
- * @param items in the order in which new ones are given places
- * @param most the number of shown places: an item without one of them takes one that becomes free
+ * @param items in the order in which new items get places
+ * @param most the number of shown places; an item without a shown place takes one that becomes free
  */
 export function keepPlaces<T>(
   before: Place<T>[],

@@ -3,8 +3,8 @@ import { useEffect, useRef } from 'preact/hooks';
 import { keepPlaces } from './still-places.ts';
 
 /**
- * Keeps the most room that its contents once took, so that they can come and go without moving what is below, until
- * the view is left or the window has another width.
+ * Keeps the most room that its contents once took, so that they can come and go without moving what is below, until the
+ * user leaves the view or resizes the window.
  */
 export function Still({ children }: { children: ComponentChildren }) {
   const outer = useRef<HTMLDivElement>(null);
@@ -33,8 +33,8 @@ export function Still({ children }: { children: ComponentChildren }) {
 }
 
 /**
- * Returns the rows in the order in which they were shown while somebody points at what holds them: a new row then
- * takes the place of one that has gone, or comes last.
+ * Returns the rows in the order in which they were shown while somebody points at their container: a new row then takes
+ * the place of one that is gone, or comes last.
  */
 export function useStillOrder<Row>(
   holder: { current: Element | null },

@@ -15,10 +15,10 @@ interface TableProps<Row> {
   /** Returns where a click on the row leads, from the page's root. */
   pathOf?(row: Row): string;
   classOf?(row: Row): string;
-  /** The key of the column that the table is sorted by, with a minus first for descending. */
+  /** The key of the column by which the table is sorted, after a minus for descending. */
   sort?: string | null;
   onSort?(sort: string): void;
-  /** Whether the table is one of several, and the keys for rows belong to another one. */
+  /** Whether the table is one of several, and the keys for rows act on another one. */
   isAside?: boolean;
 }
 
@@ -119,9 +119,9 @@ interface RowProps<Row> {
 }
 
 /**
- * Shows one row of a table. It is drawn again only once it is another object, since rows are never changed: a frame of
- * the live connection replaces few of the rows in view. Whatever ticks in a cell is a signal, which draws that cell
- * alone.
+ * Shows one row of a table. It is drawn again only if it is a different object, since rows are never changed: a frame
+ * of the live connection replaces few of the rows in view. A value that ticks in a cell is a signal, which redraws that
+ * cell alone.
  */
 function TableRow<Row>(props: RowProps<Row>) {
   return useMemo(() => <DrawnRow {...props} />, Object.values(props));
@@ -153,12 +153,12 @@ export interface Column<Row> {
   title?: string;
   /** The column's width, px; one column without a width takes the rest. */
   width?: number;
-  /** The column's width where the table is as narrow as on a phone, px. */
+  /** The column's width in a table as narrow as on a phone, px. */
   narrow?: number;
   isNumber?: boolean;
   /** Narrow tables drop columns, the lowest number first. */
   drop?: 1 | 2 | 3 | 4 | 5;
-  /** Whether the column's head sorts by it. */
+  /** Whether a click on the column's head sorts by it. */
   isSortable?: boolean;
   cell(row: Row): ComponentChildren;
 }
@@ -169,12 +169,12 @@ function dropClass(drop: number | undefined): string {
 
 /** The number of rows in the document above and below those in view. */
 const OVERSCAN = 10;
-/** Other rows are drawn after this many have scrolled: few at a time, so that no frame is late for them. */
+/** Other rows are drawn each time that this many have scrolled: few at a time, so that no frame is late for them. */
 const STEP = 5;
 
 type Body = { current: HTMLTableSectionElement | null };
 
-/** Returns the rows in view, or near it: [first, last). */
+/** Returns the range of rows in or near the view: [first, last). */
 function useRowsInView(body: Body, rows: number, rowHeight: number): [number, number] {
   const [first, setFirst] = useState(0);
   const inView = Math.ceil(innerHeight / rowHeight);
@@ -198,8 +198,8 @@ function useRowsInView(body: Body, rows: number, rowHeight: number): [number, nu
 }
 
 /**
- * Lets `j` and `k` move the focus from row to row, also to those that are not in view yet. @param rows the number of
- * rows, or null where the keys belong to another table
+ * Lets `j` and `k` move the focus from row to row, even to rows that are not in view yet. @param rows the number of
+ * rows, or null if the keys belong to another table
  */
 function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
   useEffect(() => {
@@ -212,7 +212,7 @@ function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
       const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
       const next = Math.max(0, Math.min(rows - 1, wanted));
       bringIntoView(table, next, rowHeight);
-      // A row that is scrolled into view is drawn in the frame after.
+      // A row that is scrolled into view is drawn in the next frame.
       requestAnimationFrame(() =>
         requestAnimationFrame(() =>
           table.querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)?.focus({ preventScroll: true }),
@@ -222,7 +222,7 @@ function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
   }, [rows, rowHeight]);
 }
 
-/** The px at the top that the bar and the table's head cover. */
+/** The height at the top that the bar and the table's head cover, px. */
 const COVERED = 80;
 
 function firstInView(table: HTMLElement, rowHeight: number): number {

@@ -3,7 +3,7 @@ import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 
 /**
- * Shows how long ago something was; it ticks, and shows the exact time on hover. @param at epoch ms of the server's
+ * Shows how long ago something was; it ticks, and shows the exact time on hover. @param at epoch ms by the server's
  * clock
  */
 export function Age({ at }: { at: number | null }) {

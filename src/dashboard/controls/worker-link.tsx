@@ -3,8 +3,8 @@ import { UNKNOWN } from '../../show/format.ts';
 import { href } from '../router.ts';
 
 /**
- * Shows a worker by the name that it has everywhere, and its id on hover. @param id null where there is none, or where
- * it is not known
+ * Shows a worker by its name, the same in all views, and its id on hover. @param id null: there is none, or it is not
+ * known
  */
 export function WorkerLink({ id }: { id: string | null }) {
   if (id === null) return UNKNOWN;

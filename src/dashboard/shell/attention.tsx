@@ -12,10 +12,10 @@ import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
-/** At most this many problems are shown at first, so that the workers below are in view. */
+/** The most problems that are shown at first, so that the workers below are in view. */
 const MOST = isLow ? 2 : 3;
 
-/** Shows problems that need an operator, worst first when the view is opened; nothing without one. */
+/** Shows problems that need an operator, worst first when the view is opened; nothing if there is none. */
 export function Attention() {
   const [isWhole, setWhole] = useState(false);
   const items = fleet.value?.attention ?? [];
@@ -31,7 +31,7 @@ export function Attention() {
 
 interface ListProps {
   items: Item[];
-  /** Whether all problems are shown, each with all of its text. */
+  /** Whether all problems are shown, each with its whole text. */
   isWhole: boolean;
   onWhole(isWhole: boolean): void;
 }
@@ -40,7 +40,7 @@ function List({ items, isWhole, onWhole }: ListProps) {
   const shown = useRef<Place<Item>[]>([]);
   const most = isWhole ? undefined : MOST;
   shown.current = keepPlaces(shown.current, items, keyOf, most);
-  // A new error must not be hidden behind warnings that keep their places.
+  // A new error must not be hidden by warnings that keep their places.
   const isError = ({ item }: Place<Item>) => item.severity === 'error';
   const isErrorHidden = shown.current.slice(MOST).some(isError);
   if (isErrorHidden && !shown.current.slice(0, MOST).every(isError))
@@ -64,7 +64,7 @@ function List({ items, isWhole, onWhole }: ListProps) {
   );
 }
 
-/** Shows the worst problem in a line, and all of them on a click, on a view about something else. */
+/** Shows, on a view about something else, the worst problem in a line, and all problems after a click. */
 function Brief({ items }: { items: Item[] }) {
   const worst = items[0]!;
   return (
@@ -118,7 +118,7 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
   );
 }
 
-/** Shows who takes care of a problem, or the button to say that one does. */
+/** Shows who takes care of a problem, or the button by which the user takes care of it. */
 function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
   const { act, isActing, problem } = useAction();
   if (acknowledged) {

@@ -18,7 +18,7 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
 /** Whether the shown data is current. */
 const isCurrent = computed(() => connection.value !== 'lost' && connection.value !== 'denied');
 
-/** The text that replaces the verdict where nothing is known. */
+/** The text that replaces the verdict while nothing is known. */
 const whyNothing = computed(() => {
   if (isSignedOut.value) return 'Sign in to see the fleet.';
   if (connection.value === 'denied') return 'This token may not see the fleet.';
@@ -73,7 +73,7 @@ function Figure({ name, value, to }: { name: string; value: string; to: string }
   );
 }
 
-/** Shows how old the shown data is, and how it comes. */
+/** Shows how old the shown data is, and how it arrives. */
 function Freshness() {
   const isOld = !isCurrent.value;
   const shape = connection.value === 'live' ? 'full' : isOld ? 'dashed' : 'ring';
@@ -110,7 +110,7 @@ const retryIn = computed(() => {
 
 /** Shows a message while the shown data is not current. */
 export function ConnectionBar() {
-  // The view asks for a token in this case.
+  // In this case the view asks for a token.
   if (isSignedOut.value) return null;
   if (connection.value === 'denied') {
     return (

@@ -9,10 +9,10 @@ import { nextTheme, switchTheme, type Theme, theme } from '../theme.ts';
 
 const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', dark: 'full' };
 
-/** The most suggestions: in a fleet of a thousand, nobody would read more. */
+/** The most suggestions; in a fleet of a thousand, nobody would read more. */
 const MOST_SUGGESTIONS = 12;
 
-/** Shows the ways to all views, and the search for any id. */
+/** Shows links to all views, and the search for any id. */
 export function TopBar() {
   const views = Object.entries(VIEWS).filter(
     ([path, { key, isForAdmins }]) =>
@@ -23,7 +23,7 @@ export function TopBar() {
   );
   const current = path.value.split('/')[0]!.replace('workers', '');
   const nav = useRef<HTMLElement>(null);
-  // Where there is no room for all views, the open one is scrolled to the middle.
+  // If there is no room for all views, the open one is scrolled to the middle.
   useEffect(() => {
     const link = nav.current?.querySelector<HTMLElement>('[aria-current]');
     if (nav.current && link)
@@ -81,8 +81,8 @@ export function TopBar() {
 }
 
 /**
- * Shows the search: a worker's id opens the worker; any other id opens its request, or its job where that is stored
- * and has not ended.
+ * Shows the search: a worker's id opens the worker; any other id opens its request, or its job if that is stored and
+ * has not ended.
  */
 function Search() {
   const [text, setText] = useState('');

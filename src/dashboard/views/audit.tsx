@@ -59,7 +59,9 @@ export function AuditView() {
   );
 }
 
-/** Shows the button that saves all entries that pass the filters, also beyond the listed ones, a line of JSON each. */
+/**
+ * Shows the button that saves all entries that pass the filters, even beyond the listed ones, one line of JSON each.
+ */
 function Export() {
   const { act, isActing, problem } = useAction();
   const save = () =>

@@ -12,7 +12,7 @@ import { ownFailure, usePolled } from '../polled.ts';
 import { at } from '../router.ts';
 import { maySubmit } from '../session.ts';
 
-/** The most batches that are shown: as many as a page of the API has. */
+/** The most batches that are shown, as many as a page of the API has. */
 const MOST_SHOWN = 100;
 const LOOK_MS = 2000;
 
@@ -89,8 +89,8 @@ function BatchCard({ batch }: { batch: Batch }) {
 const MOST_FAULTS = 10;
 
 /**
- * Shows lines a second since the batch began; while it runs, also when it will end at that pace, and when its window
- * will.
+ * Shows lines a second since the batch began; while the batch runs, also when it will end at that pace, and when its
+ * window ends.
  */
 function Pace({ batch, done }: { batch: Batch; done: number }) {
   const { status, in_progress_at, finalizing_at, cancelling_at, expires_at, request_counts } = batch;
@@ -150,7 +150,7 @@ function Download({ file, name, children }: { file: string | null; name: string;
   );
 }
 
-/** The bytes at a file's beginning that show which routes its lines name. */
+/** The number of bytes at a file's beginning that show which routes its lines name. */
 const BEGINNING_BYTES = 1024 * 1024;
 
 const WINDOWS = ['1h', '4h', '24h', '7d'];
@@ -195,7 +195,7 @@ function BatchStart({ onStart }: { onStart(): void }) {
   );
 }
 
-/** @throws Error with a message for the person */
+/** Uploads a file and starts the batch. @throws Error with a message for the person */
 async function run(file: File, completion_window: string, say: (doing: string) => void): Promise<void> {
   const endpoint = await endpointOf(file);
   say('Uploading …');
@@ -216,7 +216,7 @@ async function endpointOf(file: File): Promise<string> {
   const beginning = await file.slice(0, BEGINNING_BYTES).text();
   const [url, ...others] = beginning.trim().split('\n').map(urlOfLine);
   if (typeof url === 'string') {
-    // The last line may be cut.
+    // The last line may be cut off.
     return others.some((other) => other !== null && other !== url) ? ANY_ENDPOINT : url;
   }
   throw new Error(

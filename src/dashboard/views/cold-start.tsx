@@ -13,13 +13,13 @@ const STEPS = [
 
 interface Step {
   name: string;
-  /** The step's length, ms; that of the current one counts until now. */
+  /** The step's length, ms; the current step counts until now. */
   length: number;
-  /** `rest` is a step that usually is still to come; in a `failed` one the start ended. */
+  /** The state of the step. A `rest` step is usually still to come; in a `failed` one the start ended. */
   state: 'done' | 'now' | 'rest' | 'failed';
 }
 
-/** Shows the start of a worker's container, step by step, to scale, beside how long that usually takes. */
+/** Shows the start of a worker's container step by step, to scale, beside how long it usually takes. */
 export function ColdStart({ worker }: { worker: WorkerRow }) {
   const { start, expected_start_ms, state } = worker;
   const created = start.created_ms ?? start.engine_started_ms;
@@ -52,7 +52,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
 }
 
 /**
- * Returns the steps; one whose end was not reported is part of the next one whose end was. @param isOver whether the
+ * Returns the steps; a step whose end was not reported is part of the next one whose end was. @param isOver whether the
  * start has ended
  */
 function stepsOf(worker: WorkerRow, now: number, isOver: boolean): Step[] {

@@ -55,7 +55,7 @@ export function FleetView() {
   );
 }
 
-/** Shows which filter leaves nothing, and a button that removes it. */
+/** Shows which filter leaves no rows, and a button that removes it. */
 function NoneShown({ hidden, state }: { hidden: number; state: WorkerState | null }) {
   if (hidden === 0) return <p class="notice">No worker is there.</p>;
   const pool = query.value.get('config_id');
@@ -75,7 +75,7 @@ function NoneShown({ hidden, state }: { hidden: number; state: WorkerState | nul
   );
 }
 
-/** Shows the states of the workers, with how many are in each. */
+/** Shows the states of the workers, with the number of workers in each. */
 function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: WorkerState | null }) {
   const counts = Map.groupBy(workers, ({ state }) => state);
   return (
@@ -230,7 +230,7 @@ function Anywhere({ url }: { url: string }) {
   );
 }
 
-/** Returns the variables that lead a worker to this queue. */
+/** Returns the variables by which a worker reaches this queue. */
 function reaches(url: string): string {
   return `CASOLA_WS_URL=${webSocketOf(url)} CASOLA_API_URL=${url} \\\nCASOLA_LOGS_URL=${url}/api/logs CASOLA_CONFIG_ID=first`;
 }

@@ -1,7 +1,7 @@
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 
-/** A chart of a history, with the values that it is drawn from. */
+/** A chart of a history, with the values from which it is drawn. */
 interface CourseChart {
   title: string;
   /** The lines' names and values. */
@@ -15,18 +15,18 @@ interface CourseChart {
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
 
-/** Rates and counts of the current step are shown once it has lasted this many ms. */
+/** Rates and counts of the current step are shown only once it has lasted this many ms. */
 const SHOWN_AFTER_MS = 30_000;
 
 /**
- * Returns the charts of the fleet, a pool or a model; those for which it has no series are left out.
+ * Returns the charts of the fleet, a pool or a model; a chart without a series in the history is left out.
  * @param now epoch ms of the server's clock: only the part of the newest step that has passed counts
  */
 export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): CourseChart[] {
   const of = (name: string) => series[name] ?? at.map(() => null);
   const passed = Math.min(step_ms, now - (at.at(-1) ?? now));
   const isShown = passed === step_ms || passed >= SHOWN_AFTER_MS;
-  /** Leaves out the count of a step that has just begun, which would look like a fall. */
+  /** Returns a series without the count of a step that has just begun, which would look like a fall. */
   const counted = (key: string) => (isShown ? of(key) : [...of(key).slice(0, -1), null]);
   const has = (name: string) => series[name] !== undefined;
   const line = (name: string, key: string) => ({ name, values: of(key) });
@@ -115,7 +115,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): Co
   ];
 }
 
-/** Returns the shares of parts in wholes; null where nothing came. */
+/** Returns the shares of parts in wholes; null: nothing came. */
 function shares(parts: (number | null)[], wholes: (number | null)[]): (number | null)[] {
   return parts.map((part, i) => (wholes[i] ? (part ?? 0) / wholes[i] : null));
 }

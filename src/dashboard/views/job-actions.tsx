@@ -18,8 +18,8 @@ interface ActionsProps {
 }
 
 /**
- * Shows buttons that cancel a job which has not ended, or run again one that has; any job can be edited and run as
- * another one.
+ * Shows buttons that cancel a job which has not ended, or run again one that has; any job can be edited and run as a
+ * new one.
  */
 export function JobActions({ job, onChange, onEdit }: ActionsProps) {
   const { act, isActing, problem } = useAction();
@@ -56,7 +56,7 @@ export function JobActions({ job, onChange, onEdit }: ActionsProps) {
   );
 }
 
-/** A payload of more bytes is not edited here: typing in it would lag. */
+/** A payload of more than this many bytes is not edited here, since typing in it would lag. */
 const MOST_EDITED_BYTES = 1_000_000;
 
 interface EditorProps {
@@ -64,7 +64,7 @@ interface EditorProps {
   onClose(): void;
 }
 
-/** Shows a job's payload in an editor; the edited payload is submitted as another job, whose page is shown then. */
+/** Shows a job's payload in an editor; the edited payload is submitted as another job, whose page is then shown. */
 export function EditAndRun({ job, onClose }: EditorProps) {
   const [text, setText] = useState<string | null>(null);
   const [isTooLarge, setTooLarge] = useState(false);
@@ -154,7 +154,7 @@ function typedPayload(text: string): TypedJson {
 
 type Copied = Pick<JobView, 'job_type' | 'config_id' | 'priority' | 'max_attempts' | 'stream'>;
 
-/** Submits another job like this one, which stays as it is. @returns the other job's id @throws ApiFailure */
+/** Submits a new job like this one, which stays as it is. @returns the new job's id @throws ApiFailure */
 async function submitCopy(job: Copied, payload: unknown): Promise<string> {
   const { job_type, config_id, priority, max_attempts, stream } = job;
   const copy = { job_type, config_id, priority, max_attempts, payload, ...(stream && { stream }) };

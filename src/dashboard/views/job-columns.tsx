@@ -108,7 +108,7 @@ export function ms(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-/** Returns the ms from one time to another, or null where either is missing. */
+/** Returns the time from one moment to another, ms, or null if either is missing. */
 export function between(from: string | null, to: string | null): number | null {
   return from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from));
 }
@@ -117,7 +117,7 @@ export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
 }
 
-/** Returns the attempts that were made or are being made, of those that the job may have: `1 of 3`. */
+/** Returns the number of attempts so far, of those that the job may have: `1 of 3`. */
 export function attemptsOf({ attempts, max_attempts }: Pick<ListedJob, 'attempts' | 'max_attempts'>): string {
   return `${attempts} of ${max_attempts}`;
 }

@@ -5,10 +5,10 @@ import { request } from '../api.ts';
 import { CopyButton, Problem } from '../controls/action.tsx';
 import { at } from '../router.ts';
 
-/** At most this many bytes of a payload or a result are shown: more has crashed tabs. */
+/** The most bytes of a payload or a result that are shown, since more has crashed tabs. */
 const MOST_SHOWN_BYTES = 65_536;
 
-/** The number of lines in view; the rest scrolls. */
+/** The number of lines in view; the others scroll. */
 const MOST_ROWS = 24;
 
 type Job = Pick<JobView, 'id' | 'state'>;
@@ -64,15 +64,15 @@ function rowsOf(text: string): number {
 }
 
 interface Read {
-  /** The text, indented where it is whole. */
+  /** The text, indented if it is whole. */
   text: string;
-  /** Whether the text is whole; otherwise it was cut at the wanted length. */
+  /** Whether the text is whole; if not, it was cut at the wanted length. */
   isWhole: boolean;
 }
 
 /**
  * Reads a job's payload or result, up to a length; the rest is not even received.
- * @param path the path of the payload or result, without a slash first
+ * @param path the path of the payload or result, without a slash at its beginning
  * @throws Error with a message for the person
  */
 export async function readContents(path: string, mostBytes: number): Promise<Read> {

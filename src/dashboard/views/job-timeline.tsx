@@ -9,7 +9,7 @@ const ACTIVITIES: Record<Activity, string> = {
   run: 'ran',
 };
 
-/** Shows a job's attempts to scale, a lane each. */
+/** Shows a job's attempts to scale, each in a lane. */
 export function TimelineChart({ timeline }: { timeline: Timeline }) {
   const { from, to, lanes } = timeline;
   const length = to - from;

@@ -19,11 +19,11 @@ import { JobContents } from './job-contents.tsx';
 import { TimelineChart } from './job-timeline.tsx';
 import { curlCommand } from './snippets.ts';
 
-/** While a job has not ended, it is read every so many ms. */
+/** The interval at which a job that has not ended is read, ms. */
 const LOOK_MS = 1000;
 /**
- * After its end, a live request is read this many times more: its record is listed a moment later, or never where it
- * was left out of a sample.
+ * After its end, a live request is read this many times more: its record is listed a moment later, or never if it was
+ * left out of a sample.
  */
 const LAST_LOOKS = 10;
 
@@ -33,17 +33,17 @@ type Job = Omit<JobFields, 'result'>;
 export function JobView({ id }: { id: string }) {
   const [job, setJob] = useState<Job | null>(null);
   const [steps, setSteps] = useState<LedgerStep[] | null>(null);
-  /** The record in the list of requests, once the request has ended; for a stored job, its own fields say more. */
+  /** The record in the list of requests, once the request has ended; a stored job's own fields say more. */
   const [record, setRecord] = useState<RequestRecord | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [looks, setLooks] = useState(0);
   const [isEdited, setEdited] = useState(false);
-  /** The answer that a request with a ledger is no stored job, which is then not read again. */
+  /** The answer that a request with a ledger is not a stored job; the job is then not read again. */
   const notStored = useRef<ApiFailure | null>(null);
   const looksAfterEnd = useRef(0);
   const path = `api/jobs/${encodeURIComponent(id)}`;
 
-  /** @returns whether nothing more will happen to the job */
+  /** Reads the job. @returns whether nothing more will happen to it */
   const look = async (signal: AbortSignal) => {
     const [found, ledger, ended] = await Promise.allSettled([
       notStored.current ? Promise.reject(notStored.current) : ask<Job>(`${path}?result=0`, { signal }),
@@ -162,7 +162,7 @@ function isOver(steps: readonly LedgerStep[]): boolean {
   const ended = steps.findLastIndex(({ step }) =>
     ['settled', 'cancelled', 'expired', 'refused'].includes(step),
   );
-  // An answer whose attempt failed may have moved since.
+  // An answer whose attempt failed may have moved afterwards.
   return ended > steps.findLastIndex(({ step }) => step === 'moved' || step === 'dispatched');
 }
 
@@ -211,7 +211,7 @@ function Facts({ job }: { job: Job }) {
   );
 }
 
-/** Shows how a job failed, and a link to others that did so too. */
+/** Shows how a job failed, and a link to others that failed in the same way. */
 function Failure({ job: { error, state } }: { job: Job }) {
   if (!error) return null;
   return (
@@ -269,7 +269,7 @@ function Story({ steps }: { steps: LedgerStep[] }) {
 
 /**
  * Returns a command that makes the page's own call, to be pasted into a shell.
- * @param path without a slash first
+ * @param path without a slash at its beginning
  */
 function curlOf(path: string): string {
   return curlCommand(at(path), session.value?.asks_for_token === true);

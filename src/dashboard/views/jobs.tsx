@@ -86,7 +86,7 @@ interface Acted {
   next: string | null;
 }
 
-/** Shows the actions on all jobs that match the filters of the list; nothing without a filter. */
+/** Shows the actions on all jobs that match the list's filters; nothing if no filter is active. */
 function MatchingActions({ fields }: { fields: readonly FilterField[] }) {
   const [asked, setAsked] = useState<{ action: Action; query: string; words: string } | null>(null);
   const params = query.value;
@@ -172,7 +172,7 @@ function MatchingDialog({ action, query, words, onClose }: DialogProps) {
   );
 }
 
-/** Acts on all jobs, a request for each part, and reports the sum after each. @throws ApiFailure */
+/** Acts on all jobs, with a request for each part, and reports the sum after each. @throws ApiFailure */
 async function all(action: Action, query: string, signal: AbortSignal, tell: (sum: Acted) => void) {
   let jobs = 0;
   let ids: string[] = [];

@@ -8,7 +8,7 @@ import type { Column } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
 import { href } from '../router.ts';
 
-/** This file has the columns of launches, left to right. */
+/** The column of a launch's state. */
 const STATE: Column<LaunchRow> = {
   key: 'state',
   head: 'State',
@@ -67,7 +67,7 @@ const COST: Column<LaunchRow> = {
   ),
 };
 
-/** The reason's figures stand in brackets at its end, which are shown on hover only. */
+/** The column of a launch's reason. Its figures, in brackets at its end, are shown on hover only. */
 const REASON: Column<LaunchRow> = {
   key: 'reason',
   head: 'Why it was launched',
@@ -98,7 +98,7 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   },
 ];
 
-/** The columns of launches that have ended too. */
+/** The columns of launches, including ended ones. */
 export const RECENT_COLUMNS: Column<LaunchRow>[] = [
   STATE,
   LAUNCH,

@@ -1,6 +1,6 @@
 import { href, path } from '../router.ts';
 
-/** Shows that an address is none of the page's. */
+/** Shows that the page has no such address. */
 export function NotFoundView() {
   const wanted = decoded(path.value);
   const id = wanted.split('/').at(-1)!;

@@ -9,7 +9,7 @@ import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
 import { chartsOf } from './history-charts.ts';
 
-/** The pool or the model that the charts are of; with neither, the whole fleet. */
+/** The pool or the model that the charts show; with neither, the whole fleet. */
 interface CourseOf {
   config_id?: string | null;
   model?: string | null;
@@ -28,12 +28,15 @@ type Range = keyof typeof RANGES;
 const USUAL: Range = '1h';
 
 const HOUR_MS = 3_600_000;
-/** The longest interval between two reads, ms: a history in steps of a minute or more has nothing new sooner. */
+/** The longest interval between two reads, ms: a history in steps of a minute or more has nothing new any sooner. */
 const MOST_REFRESH_MS = 60_000;
 const MOST_MARKS = 6;
 
 type Kind = FleetHistory['marks'][number]['kind'];
-/** The meanings of the marks: each is a tick at the top of each chart, but a failure is a line through all of it. */
+/**
+ * The meanings of the marks: each mark is a tick at the top of each chart, except a failure, which is a line through
+ * it.
+ */
 const KIND_WORDS: Record<Kind, string> = {
   launched: 'machine launched',
   started: 'worker ready',
@@ -42,7 +45,7 @@ const KIND_WORDS: Record<Kind, string> = {
 };
 const KINDS = Object.keys(KIND_WORDS) as Kind[];
 
-/** Shows charts of what happened, with one cursor; dragging over a span of time opens its requests. */
+/** Shows charts of what happened, with a common cursor; dragging over a span of time opens its requests. */
 export function OverTime(of: CourseOf) {
   const root = useRef<HTMLElement>(null);
   const isSeen = useSeen(root);
@@ -146,7 +149,7 @@ function nameOf({ config_id, model }: CourseOf): string {
   return model ? `, ${model}` : '';
 }
 
-/** @param to epoch ms; null for now */
+/** Returns the path of a span's requests. @param to epoch ms; null: now */
 function requestsPath({ config_id, model }: CourseOf, from: number, to: number | null): string {
   const asked = new URLSearchParams({ since: new Date(from).toISOString() });
   if (to !== null) asked.set('until', new Date(to).toISOString());
@@ -155,7 +158,7 @@ function requestsPath({ config_id, model }: CourseOf, from: number, to: number |
   return `requests?${asked}`;
 }
 
-/** Returns whether an element was ever near the window: one below it reads nothing and draws nothing. */
+/** Returns whether an element was ever near the window: until then it reads nothing and draws nothing. */
 function useSeen(root: { current: Element | null }): boolean {
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {

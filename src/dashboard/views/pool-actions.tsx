@@ -25,7 +25,7 @@ const ACTIONS: Record<Action, { name: string; effect: string }> = {
   },
 };
 
-/** Shows the actions of an admin on a pool; each shows its effect before it is done. */
+/** Shows an admin's actions on a pool; each shows its effect before it is done. */
 export function PoolActions({ pool }: { pool: PoolRow }) {
   const [isOpen, setOpen] = useState(false);
   if (!isAdmin.value || !pool.scaling) return null;
@@ -42,7 +42,7 @@ export function PoolActions({ pool }: { pool: PoolRow }) {
 /** An action that is confirmed before it is done, and its result. */
 interface Asked {
   action: Action;
-  /** The scheduler's answer: what it would do, or has done; null before it. */
+  /** The scheduler's answer: what it would do, or has done; null: there is none yet. */
   text: string | null;
   isDone: boolean;
   problem: string | null;

@@ -15,7 +15,7 @@ const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as
 type Span = keyof typeof SPANS;
 const SECONDS: Record<Span, number> = { now: 60, hour: 3600, day: 86_400 };
 
-/** Shows what waits in each pool, why, and how quickly the rest goes through. */
+/** Shows what waits in each pool, why, and how fast jobs are served. */
 export function QueueView() {
   const root = useRef<HTMLElement>(null);
   const view = fleet.value;
@@ -65,7 +65,7 @@ export function QueueView() {
   );
 }
 
-/** Sorts pools: those in which jobs wait for long come first, then by name. */
+/** Sorts pools: those in which jobs wait long come first, then by name. */
 function inOrder(pools: PoolRow[]): PoolRow[] {
   return pools.sort(
     (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
@@ -138,7 +138,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
   );
 }
 
-/** Shows who waits: callers on a connection and stored jobs, and where priorities differ, how many of each. */
+/** Shows who waits: callers on a connection and stored jobs, and if priorities differ, how many of each. */
 function Priorities({ pool: { pending, by_priority } }: { pool: PoolRow }) {
   if (pending.waiting + pending.stored === 0) return null;
   const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
@@ -178,7 +178,7 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
   );
 }
 
-/** Shows how long jobs of the pool took to a slot, and to their first token. */
+/** Shows the times from a job's arrival to a slot, and to its first token. */
 function Latency({ rates: { wait_ms, first_token_ms } }: { rates: PoolRates }) {
   return (
     <table class="latency">

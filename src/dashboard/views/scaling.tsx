@@ -14,10 +14,10 @@ import { PoolActions } from './pool-actions.tsx';
 const ROW_HEIGHT = 48;
 const HEAD_HEIGHT = 30;
 
-/** The number of launches for which room is kept: one more does not push the workers below. */
+/** The number of launches for which room is kept, so that one more does not push the workers below. */
 const LAUNCHES = isLow ? 1 : 3;
 
-/** Shows what the scheduler wants, has and does; nothing where no fleet's file was applied. */
+/** Shows what the scheduler wants, has and does; nothing if no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {
   if (!view.scaling) return null;
   return (
@@ -145,7 +145,7 @@ const SCALING_COLUMNS: Column<ScaledPool>[] = [
   },
 ];
 
-/** Shows what keeps the rule from acting, else the pool's limits. */
+/** Shows what keeps the rule from acting, or else the pool's limits. */
 function Held({ scaling: { control, breaker, min, max } }: { scaling: PoolScaling }) {
   if (breaker !== null) {
     return (

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { Command, Problem, useAction } from '../controls/action.tsx';
 import { signIn } from '../session.ts';
 
-/** Shows the form that asks for a token, once; a cookie stands for it from then on. */
+/** Shows the form that asks for a token, once; from then on a cookie replaces it. */
 export function SignInView() {
   const [token, setToken] = useState('');
   const { act, isActing, problem } = useAction();

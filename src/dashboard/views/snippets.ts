@@ -1,6 +1,6 @@
 import type { ChatRequest } from './try-request.ts';
 
-/** The address of requests, without a slash last: `http://127.0.0.1:8788/v1`, and whether it asks for a token. */
+/** The address of requests, without a slash at its end: `http://127.0.0.1:8788/v1`, and whether it asks for a token. */
 interface Target {
   baseUrl: string;
   asksForToken: boolean;
@@ -72,13 +72,13 @@ const PYTHON: Language = {
 };
 const JAVASCRIPT: Language = {
   indent: '  ',
-  // As a plain name "__proto__" would set the prototype.
+  // As a plain name, "__proto__" would set the prototype.
   name: (text) =>
     /^[A-Za-z_$][\w$]*$/.test(text) && text !== '__proto__' ? text : `[${JSON.stringify(text)}]`,
   words: {},
 };
 
-/** Returns a value of JSON as source; strings of JSON are valid in either language. */
+/** Returns a value of JSON as source; strings of JSON are valid in both languages. */
 function literal(value: unknown, language: Language, depth: number): string {
   if (typeof value !== 'object' || value === null) {
     const text = JSON.stringify(value);
@@ -96,7 +96,7 @@ function literal(value: unknown, language: Language, depth: number): string {
   return `${open}\n${parts.map((part) => `${pad}${language.indent}${part},\n`).join('')}${pad}${close}`;
 }
 
-/** The longest argument that a command gets: Linux takes 128 KiB. */
+/** The longest argument of a command: Linux accepts 128 KiB. */
 const MOST_ARGUMENT_CHARACTERS = 40_000;
 
 /**

@@ -16,7 +16,7 @@ import { isScaled, type ScaledPool } from './scaling.tsx';
 
 const ROW_HEIGHT = 48;
 const LINE_HEIGHT = 36;
-/** The page reads usage every so many ms. */
+/** The interval at which the page reads usage, ms. */
 const LOOK_MS = 5000;
 
 /** Shows what the fleet costs, for what, and how the newest launches ended. */
@@ -32,8 +32,8 @@ export function SpendView() {
 }
 
 /**
- * Shows that no launches are counted. Workers that no launcher started may still report a price, by which their usage
- * is priced.
+ * Says that no launches are counted. Workers that no launcher started may still report a price, which prices their
+ * usage.
  */
 function Nothing() {
   const { data } = usePolled<UsageAnswer>('api/usage?days=1', LOOK_MS).value;
@@ -157,7 +157,7 @@ interface TotalProps {
   name: string;
   value: string;
   used: number;
-  /** The budget; null where there is none. */
+  /** The budget; null: there is none. */
   most: number | null;
 }
 

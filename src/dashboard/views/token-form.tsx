@@ -6,7 +6,7 @@ import { Problem, useAction } from '../controls/action.tsx';
 
 const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
 
-/** The fields of numbers, each of which may be left out. */
+/** The fields of numbers, all optional. */
 const NUMBERS = [
   { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
   { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
@@ -53,14 +53,14 @@ function NumberField({ label, value, ...input }: NumberProps) {
 }
 
 interface Props {
-  /** The token that is changed; null where a new one is made. */
+  /** The token to change; null: a new one is made. */
   token: TokenView | null;
-  /** @param made the new token; null where one was changed */
+  /** Called when the form is done. @param made the new token; null: a token was changed */
   onDone(made: NewToken | null): void;
   onCancel(): void;
 }
 
-/** Shows the form that makes a token, or changes what one may use, in force within a second. */
+/** Shows the form that makes a token, or changes one; a change is in force within a second. */
 export function TokenForm({ token, onDone, onCancel }: Props) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
@@ -193,7 +193,7 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     tenant: text('tenant') || null,
     models: list('models'),
     routes: list('routes'),
-    // The field has no time of day, so an unchanged day keeps the exact time.
+    // The field has no time of day, so if the day is unchanged the exact time is kept.
     ...(text('expires') !== dayOf(token) && {
       expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,
     }),

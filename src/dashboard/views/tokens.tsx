@@ -84,7 +84,7 @@ function isOfFolder({ source }: TokenView): boolean {
   return source === 'file';
 }
 
-/** Shows a new token, this one time. */
+/** Shows a new token, which is shown only once. */
 function Made({ token: { name, token } }: { token: NewToken }) {
   return (
     <p class="notice" role="status">

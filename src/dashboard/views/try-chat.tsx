@@ -4,13 +4,13 @@ import { request } from '../api.ts';
 import { addToolCalls, type ChatRequest, type Message, type ToolCall } from './try-request.ts';
 
 export interface ChatNews {
-  /** The id under which the gateway has the request's ledger. */
+  /** The id of the request's ledger at the gateway. */
   jobId?: string | null;
   /** The next part of the answer. */
   text?: string;
   /** The thoughts of a reasoning model before it answers. */
   reasoning?: string;
-  /** All tool calls so far, as far as they are known. */
+  /** All tool calls so far, as far as they have arrived. */
   toolCalls?: ToolCall[];
   usage?: { prompt_tokens: number; completion_tokens: number };
 }
@@ -30,8 +30,8 @@ interface Answer {
 }
 
 /**
- * Makes the request as an application would, over the same road.
- * @throws Error with a message for the person; AbortError where the request was stopped
+ * Makes the request as an application would, over the same route.
+ * @throws Error with a message for the person; AbortError if the request was stopped
  */
 export async function chat(
   body: ChatRequest,
@@ -117,7 +117,7 @@ function Said({ content, isRunning }: { content: Message['content']; isRunning: 
         ) : part.image_url.url.startsWith('data:') ? (
           <img key="image" src={part.image_url.url} alt="Sent with this message" />
         ) : (
-          // An image of another host is not loaded: the page requests nothing from any other host.
+          // An image from another host is not loaded, since the page requests nothing from other hosts.
           <p key="image" class="id">
             {part.image_url.url}
           </p>

@@ -57,12 +57,12 @@ export function SettingsForm({ settings, onChange }: SettingsProps) {
 const MOST_IMAGE_BYTES = 10_000_000;
 
 interface ImageProps {
-  /** The image's address; a file's is a data: address with all of it. Empty where there is none. */
+  /** The image's address; for a file, a data: address that contains it. Empty: there is none. */
   image: string;
   onChange(image: string): void;
 }
 
-/** Shows the field for an image that goes with the next message: a file, or an address that the engine fetches. */
+/** Shows the field for an image of the next message: a file, or an address that the engine fetches. */
 export function ImageField({ image, onChange }: ImageProps) {
   const { act, problem } = useAction();
   const file = useRef<HTMLInputElement>(null);

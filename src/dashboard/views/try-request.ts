@@ -39,7 +39,7 @@ export type Settings = Record<keyof typeof NUMBERS | 'system' | 'stop' | 'tools'
   stream: boolean;
 };
 
-/** The settings at first: enough tokens for a look, which do not keep a simulator or a small GPU busy for long. */
+/** The initial settings: enough tokens for a look, which do not keep a simulator or a small GPU busy for long. */
 export const USUAL: Settings = {
   system: '',
   temperature: '',
@@ -69,7 +69,7 @@ export function faultOfTools(text: string): string | null {
   return Array.isArray(typed.value) ? null : 'Tools: expected an array, such as [{"type": "function", …}].';
 }
 
-/** @param settings without a fault */
+/** Returns the request. @param settings settings without a fault */
 export function requestOf(model: string, said: readonly Message[], settings: Settings): ChatRequest {
   const { system, stop, tools, stream } = settings;
   const stops = stop.split('\n').filter((line) => line !== '');
@@ -89,8 +89,8 @@ export function requestOf(model: string, said: readonly Message[], settings: Set
 }
 
 /**
- * Returns a person's message, with an image where there is one. @param image its address, or all of it in a data:
- * address
+ * Returns a person's message, with an image if there is one. @param image the image's address, or a data: address that
+ * contains it
  */
 export function userMessage(text: string, image: string): Message {
   if (image === '') return { role: 'user', content: text };
@@ -105,11 +105,11 @@ export function userMessage(text: string, image: string): Message {
 
 export interface ToolCall {
   name: string;
-  /** The arguments in JSON, as far as they have come. */
+  /** The arguments in JSON, as far as they have arrived. */
   arguments: string;
 }
 
-/** Returns the known calls with the news added: a stream brings them in parts. */
+/** Returns the known calls with the news added, since a stream brings them in parts. */
 export function addToolCalls(
   known: readonly ToolCall[],
   news: readonly { index?: number; function?: { name?: string | null; arguments?: string | null } }[],
@@ -125,7 +125,7 @@ export function addToolCalls(
   return calls;
 }
 
-/** Returns the calls as text, such as `get_weather({"city": "Paris"})`, a line each. */
+/** Returns the calls as text, one on each line: `get_weather({"city": "Paris"})`. */
 export function callsAsText(calls: readonly ToolCall[]): string {
   return calls.map((call) => `${call.name}(${call.arguments})`).join('\n');
 }

@@ -21,7 +21,7 @@ import {
 
 interface Measured {
   jobId: string | null;
-  /** The time of the first token, ms after sending. */
+  /** The time from sending to the first token, ms. */
   firstTokenMs: number | null;
   totalMs: number | null;
   usage: ChatNews['usage'] | null;
@@ -31,7 +31,7 @@ const NOTHING: Measured = { jobId: null, firstTokenMs: null, totalMs: null, usag
 
 const EXAMPLE: Message[] = [{ role: 'user', content: 'Say hello.' }];
 
-/** Shows a chat over the same road as any application's, and programs that do the same. */
+/** Shows a chat over the same route as any application's, and programs that do the same. */
 export function TryView() {
   const models = useModels();
   const [model, setModel] = useState('');
@@ -74,7 +74,7 @@ export function TryView() {
         if (more || thought || toolCalls)
           setMeasured((known) => ({ ...known, firstTokenMs: known.firstTokenMs ?? after() }));
         if (more) answer += more;
-        // Tool calls stand in the chat as text: this page does not ask for the tools' results.
+        // Tool calls stand in the chat as text, since this page does not ask for the tools' results.
         else if (toolCalls) answer = callsAsText(toolCalls);
         else return;
         setMessages([...asked, { role: 'assistant', content: answer }]);
@@ -89,7 +89,7 @@ export function TryView() {
     }
   };
 
-  // The programs show the request that the typed text would make; while nothing is typed, the last one sent.
+  // The programs show the request that the typed text would make or, while nothing is typed, the last one sent.
   const isTyped = text.trim() !== '' && faultOf(settings) === null;
   const next = isTyped
     ? requestOf(chosen, [...messages, userMessage(text.trim(), image)], settings)
@@ -170,7 +170,7 @@ interface PromptProps {
   onSend(event: Event): void;
 }
 
-/** Shows the field for a message: Enter sends, Shift and Enter is a new line. */
+/** Shows the field for a message: Enter sends it, Shift and Enter begins a new line. */
 function Prompt({ text, onText, onSend }: PromptProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   return (

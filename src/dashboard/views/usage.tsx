@@ -36,7 +36,7 @@ const BY_WORDS = Object.fromEntries(Object.entries(BY).map(([by, word]) => [by, 
   string
 >;
 
-/** Shows who used what, for how much; who waits for whom; whose limits are near their end. */
+/** Shows who used what, for how much; who waits for whom; and whose limits are nearly used. */
 export function UsageView() {
   const given = query.value;
   const days = given.get('days') ?? '7';

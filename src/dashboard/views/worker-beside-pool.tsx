@@ -7,7 +7,7 @@ import { ownFailure, repeat } from '../polled.ts';
 import { compare, type Measure, type Side } from './worker-comparison.ts';
 
 const SPAN_MS = 3_600_000;
-/** The most requests that are read of the worker, and of its pool. */
+/** The most requests of the worker, and of its pool, that are read. */
 const MOST_REQUESTS = 500;
 const REFRESH_MS = 30_000;
 

@@ -36,13 +36,13 @@ const CHARTS: ChartOf[] = [
 ];
 
 const RANGES = { '1h': 'Last hour', '24h': 'Last day' } as const;
-/** The interval of reads, ms: a step of an hour's history is 10 s, of a day's a minute. */
+/** The interval of reads, ms: the steps of an hour's history are 10 s, of a day's a minute. */
 const REFRESH_MS = { '1h': 10_000, '24h': 60_000 };
 
-/** At least this many steps are shown. */
+/** The least number of steps that are shown. */
 const LEAST_STEPS = 60;
 
-/** Leaves out the time before anything was known: otherwise what came since would stick to the edge. */
+/** Leaves out the time before anything was known; otherwise what came since would stick to the edge. */
 function sinceKnown({ at, series, step_ms, marks }: FleetHistory): FleetHistory {
   const all = Object.values(series);
   const known = at.findIndex((_, i) => all.some((values) => values[i] != null));

@@ -10,7 +10,7 @@ import type { Column } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
 import { href } from '../router.ts';
 
-/** A column, and the value that it is sorted by. */
+/** A column with the value by which it is sorted. */
 interface WorkerColumn extends Column<WorkerRow> {
   sortBy?(worker: WorkerRow): number | string | null;
 }
@@ -174,7 +174,7 @@ function Memory({ gpus }: { gpus: GpuReading[] }) {
   );
 }
 
-/** Shows a worker's model and, under it, how its start goes, or what is wrong with it. */
+/** Shows a worker's model and, under it, the progress of its start, or its problem. */
 function Doing({ worker }: { worker: WorkerRow }) {
   const { models, state, was_doing, error, disconnected } = worker;
   const model = models[0];

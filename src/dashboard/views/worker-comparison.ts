@@ -1,9 +1,9 @@
 import { perTokenMs, type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 
 export interface Side {
-  /** A median, or a share from 0 to 1; null where nothing is known. */
+  /** A median, or a share from 0 to 1; null: nothing is known. */
   value: number | null;
-  /** The number of requests that the value is computed from. */
+  /** The number of requests from which the value is computed. */
   n: number;
 }
 
@@ -12,29 +12,29 @@ export interface Measure {
   kind: 'duration' | 'rate' | 'share';
   worker: Side;
   pool: Side;
-  /** The worker's value divided by the pool's; null where that says nothing. */
+  /** The worker's value divided by the pool's; null: that says nothing. */
   times: number | null;
   /** Whether the worker is far worse than the pool, in enough requests to tell. */
   isWorse: boolean;
 }
 
-/** A difference below this factor is chance. */
+/** A difference below this factor counts as chance. */
 const FAR = 1.5;
 const ENOUGH = 10;
-/** Fewer failures than these are chance, however many requests there were. */
+/** Fewer failures than this count as chance, however many requests there were. */
 const ENOUGH_FAILURES = 5;
 
 /**
  * Compares the times of requests at a worker with those at the other workers of its pool.
- * @param worker requests that ended at the worker
- * @param pool requests of its pool; those of the worker are left out
+ * @param worker the requests that ended at the worker
+ * @param pool the requests of its pool; those of the worker are left out
  */
 export function compare(
   workerId: string,
   worker: readonly RequestRecord[],
   pool: readonly RequestRecord[],
 ): Measure[] {
-  // Requests that got no worker say nothing of one.
+  // Requests that got no worker say nothing about one.
   const others = pool.filter(({ worker_id }) => worker_id !== null && worker_id !== workerId);
   const medians = (of: (record: RequestRecord) => number | null) => [median(worker, of), median(others, of)];
   const rows: [name: string, kind: Measure['kind'], sides: Side[]][] = [
@@ -66,7 +66,7 @@ function firstTokenMs({ first_token_ms, wait_ms }: RequestRecord): number | null
   return first_token_ms === null ? null : Math.max(0, first_token_ms - wait_ms);
 }
 
-/** Returns the median, where each record counts as often as it stands for. */
+/** Returns the median; each record counts as many times as the requests that it stands for. */
 function median(records: readonly RequestRecord[], of: (record: RequestRecord) => number | null): Side {
   const known = records
     .flatMap((record) => {

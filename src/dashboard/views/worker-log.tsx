@@ -7,12 +7,12 @@ import { download } from '../controls/action.tsx';
 import { ownFailure, repeat } from '../polled.ts';
 import { filter, query } from '../router.ts';
 
-/** At most this many lines are in the document; all are searched and downloaded. */
+/** The most lines in the document; all are searched and downloaded. */
 const MOST_SHOWN = 500;
-/** Within this many px from its end, the log counts as scrolled to the end. */
+/** Within this many px of its end, the log counts as scrolled to the end. */
 const NEAR_END = 24;
 
-/** Shows the stored log lines of a worker and its engine; it follows new ones, unless it was scrolled up. */
+/** Shows the stored log lines of a worker and its engine; it follows new lines, unless the user has scrolled up. */
 export function WorkerLog({ workerId }: { workerId: string }) {
   const { lines, failure } = useLog(workerId);
   const text = query.value.get('log') ?? '';
@@ -141,7 +141,7 @@ function Found({ message, text }: { message: string; text: string }) {
 
 type Line = LogLine & { number: number };
 
-/** The most lines: as many as the queue keeps of a worker. */
+/** The most lines, as many as the queue stores for a worker. */
 const MOST_LINES = 2000;
 const PAGE_LINES = 1000;
 const REFRESH_MS = 2000;
@@ -153,12 +153,12 @@ const LEVELS: Record<string, { name: string; levels: readonly Line['level'][] }>
 };
 
 interface Log {
-  /** The lines in order; null before the first answer. */
+  /** The lines in order; null: there is no answer yet. */
   lines: readonly Line[] | null;
   failure: ApiFailure | null;
 }
 
-/** Returns all lines that are kept of a worker; after the first time only newer ones are read. */
+/** Returns all stored lines of a worker; after the first read only newer ones are read. */
 function useLog(workerId: string): Log {
   const [log, setLog] = useState<Log>({ lines: null, failure: null });
   useEffect(() => {

@@ -29,7 +29,7 @@ export function WorkerView({ id }: { id: string }) {
 }
 
 function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined }) {
-  // The log stays where it was when the page was opened, whatever happens to the worker meanwhile.
+  // The log stays where it was when the page was opened, whatever happens to the worker afterwards.
   const [isLogFirst] = useState(worker?.state === 'error' || worker?.state === 'lost');
   return (
     <article class="view worker" aria-labelledby="worker-title">
@@ -155,8 +155,8 @@ function Facts({ worker }: { worker: WorkerRow }) {
 }
 
 /**
- * Returns the results of the long prompts that the worker had others compute; nothing for a worker that hands none
- * over.
+ * Returns the results of the long prompts that another engine prefilled for the worker; nothing for a worker that hands
+ * none over.
  */
 function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (prefills === null) return [];
@@ -167,7 +167,7 @@ function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentC
   return [['Long prompts', [handed, ...(words.length > 0 ? [`whole: ${words.join(', ')}`] : [])].join('; ')]];
 }
 
-/** Returns whether the engine is awake, where engines share a GPU; nothing for a worker whose engine has its own. */
+/** Returns whether the engine is awake, if engines share a GPU; nothing for a worker whose engine has its own. */
 function turnFacts({ engine_asleep }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (engine_asleep === null) return [];
   return [['Shared GPU', engine_asleep ? 'asleep: another model has it' : 'awake']];
@@ -199,7 +199,7 @@ const SHOWN = 20;
 const REFRESH_MS = 5000;
 const ROW_HEIGHT = 32;
 
-/** The columns without pool and worker, since all jobs are one worker's. */
+/** The columns without pool and worker, since all jobs are of one worker. */
 const COLUMNS = JOB_COLUMNS.filter(({ key }) => key !== 'pool' && key !== 'worker');
 
 /** Shows a worker's newest stored jobs. */
