@@ -192,14 +192,16 @@ export class HangUp {
   #hasHappened = false;
   /** The functions to be called when the caller hangs up. */
   #waiting: ((gone: typeof GONE) => void)[] = [];
+  #happening: Promise<typeof GONE> | null = null;
 
   get hasHappened(): boolean {
     return this.#hasHappened;
   }
 
-  /** Resolves when the caller hangs up. */
+  /** Resolves when the caller hangs up. It is one promise, however often it is asked for, made when it first is. */
   get whenHappened(): Promise<typeof GONE> {
-    return new Promise((resolve) => this.#tell(resolve));
+    this.#happening ??= new Promise((resolve) => this.#tell(resolve));
+    return this.#happening;
   }
 
   happen(): void {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   type AttemptLoopPorts,
   BROKEN_HEADER,
+  GONE,
   HangUp,
   type Opened,
   openedResponse,
@@ -250,4 +251,12 @@ describe('the attempts of a request', () => {
     opening.resolve(openedResponse(new Response(new ReadableStream({ cancel: () => left.resolve() }))));
     await left.promise;
   });
+});
+
+it('a hang-up is one promise, however often it is asked for', async () => {
+  const hangUp = new HangUp();
+  expect(hangUp.whenHappened).toBe(hangUp.whenHappened);
+  hangUp.happen();
+  expect(await hangUp.whenHappened).toBe(GONE);
+  expect(await new HangUp().or(Promise.resolve(1))).toBe(1);
 });
