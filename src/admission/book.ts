@@ -140,10 +140,9 @@ export class Book {
   /** Writes the changed tokens, in the commit that writes usage. */
   save(): void {
     for (const token_name of this.#changed) {
-      const { account } = this.#accounts.of(token_name)!;
-      const isUnlimited = Object.keys(account.limits).length === 0;
-      if (isUnlimited && account.running.length === 0 && this.#heldOf(token_name) === 0)
-        this.#accounts.delete(token_name);
+      const account = this.#accounts.of(token_name)?.account;
+      // A token that is not known was deleted by a save that was undone, so its row is there again.
+      if (account === undefined || this.#isOver(token_name, account)) this.#accounts.delete(token_name);
       else
         this.#accounts.write(token_name, [
           ...this.earlier.allAdmitted(token_name),
@@ -154,6 +153,11 @@ export class Book {
 
   saved(): void {
     this.#changed.clear();
+  }
+
+  /** Says whether nothing is left to know of a token: it has no limits any more, and no job. */
+  #isOver(tokenName: string, { limits, running }: Account): boolean {
+    return Object.keys(limits).length === 0 && running.length === 0 && this.#heldOf(tokenName) === 0;
   }
 
   /** Returns how every token with limits stands, and how its tenant stands to the token's budgets of its tenant. */
