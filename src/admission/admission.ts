@@ -41,7 +41,7 @@ export interface HeldBy<W, S> {
 
 /**
  * Decides which jobs may run by the limits of their tokens and tenants, and follows them from one transition to the next:
- * `admit` before a job runs, `entered` when it begins to wait, `left` when it waits no more or is over. A request is
+ * `admit` before a job runs, `entered` when it begins to wait, `left` when it is released or over. A request is
  * admitted when it arrives, a stored job when a worker is to get it: only then does it take from its limits, so that one
  * that waits never holds up others of its token.
  */
@@ -107,7 +107,7 @@ export class Admission<W extends WaitingJob> {
     this.#held.count(job, 1);
   }
 
-  /** Frees what a job held that waits no more, is released or is over. */
+  /** Frees what a job held that is released or over, whether it ran or still waited. */
   left(job: W | StoredJob): void {
     if (job.mode === 'waiting') this.#held.delete(job);
     else this.#leaveLine(job);
