@@ -1,9 +1,8 @@
 /**
  * Implements fair share: within a priority, the tenant that was served least goes next. What a tenant was served is a
  * virtual counter of tokens (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): input and output
- * weighted, divided by the tenant's weight, charged as tokens are generated (charge.ts), and lifted to that of
- * the others when the tenant comes back from having nothing to do. docs/sharing.md says what fair share
- * promises.
+ * weighted, divided by the tenant's weight, charged as tokens are generated (charge.ts), and lifted to that of the
+ * others when the tenant comes back from having nothing to do. docs/sharing.md says what fair share promises.
  */
 
 /** The weights of the paper: an output token costs an engine more than an input token. */

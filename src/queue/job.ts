@@ -51,17 +51,6 @@ interface AnyJob {
   lease_expires_at: number | null;
 }
 
-/** The fields of a job that no worker was ever given, as they begin in both kinds. */
-export const NEVER_GIVEN = {
-  state: 'pending',
-  attempts: 0,
-  attempt_errors: '[]',
-  fence_token: 0,
-  worker_id: null,
-  leased_at: null,
-  lease_expires_at: null,
-} as const;
-
 /** A job that survives a restart: a row of `jobs`, without payload and result (jobs-table.ts). */
 export interface StoredJob extends AnyJob {
   readonly mode: 'stored';

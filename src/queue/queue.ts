@@ -18,6 +18,7 @@ import { dispatch } from './dispatch/dispatch.ts';
 import { takeWhatWasLeft } from './dispatch/fair-order.ts';
 import { SCORERS } from './dispatch/scorers.ts';
 import { endLostSessions } from './events/fleet-events.ts';
+import { sooner } from './events/projection.ts';
 import { Frames } from './frames.ts';
 import { Listeners } from './projections/listeners.ts';
 import { registerProjections } from './projections/register.ts';
@@ -39,6 +40,7 @@ import { admitHeld, nextRejection, rejectOverdue, waitOrReject } from './waiting
 export class Queue {
   readonly #core: Core;
   readonly frames: Frames;
+  readonly #listeners: Listeners;
   readonly #standstill: Standstill;
   #isLeaving = false;
 
@@ -46,6 +48,7 @@ export class Queue {
     createTables(ports.sql, QUEUE_TABLES, QUEUE_TABLE_STEPS);
     this.#core = createCore(ports, completeSettings(settings));
     registerProjections(this.#core);
+    this.#listeners = this.#core.projections.get(Listeners);
     this.frames = new Frames(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
@@ -99,7 +102,7 @@ export class Queue {
 
   /** Answers listeners after every commit: one answer tells a listener all of its jobs that settled in the commit. */
   answerListeners(): void {
-    this.#core.projections.get(Listeners).answerAll();
+    this.#listeners.answerAll();
   }
 
   /** Handles one frame from a worker. @param newSessionId used if the frame registers the connection */
@@ -114,7 +117,7 @@ export class Queue {
   /** Prepares for the end of this process: a socket that closes from now on says nothing about its worker. */
   leave(): void {
     this.#isLeaving = true;
-    this.#core.projections.get(Listeners).endAll();
+    this.#listeners.endAll();
   }
 
   /** Notes the time, since the clock was set back and another object starts. */
@@ -204,8 +207,9 @@ const TIMED: readonly Timed[] = [
 
 /** Returns the epoch ms at which `runDue`, a write or a dispatch pass is wanted; null if memory holds nothing due. */
 function nextTimed(core: Core): number | null {
-  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), core.admission.opensAt];
-  return times.reduce((next, time) => (next === null || (time !== null && time < next) ? time : next), null);
+  let next = core.admission.opensAt;
+  for (const { dueAt } of TIMED) next = sooner(next, dueAt(core));
+  return next;
 }
 
 function runDue(core: Core): void {

@@ -1,5 +1,5 @@
 import { emit } from '../events/projection.ts';
-import { NEVER_GIVEN, type WaitingJob } from '../job.ts';
+import type { WaitingJob } from '../job.ts';
 import {
   bytesOf,
   extrasOf,
@@ -48,9 +48,16 @@ export function request(
   );
   const movedAt = now - (asked.earlier?.elapsed_ms ?? 0);
   const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
+  // Nothing is spread into the job: that took a third of the queue's time for a request (measured).
   const job: WaitingJob = {
     mode: 'waiting',
-    ...NEVER_GIVEN,
+    state: 'pending',
+    attempts: 0,
+    attempt_errors: '[]',
+    fence_token: 0,
+    worker_id: null,
+    leased_at: null,
+    lease_expires_at: null,
     id: asked.job_id,
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,

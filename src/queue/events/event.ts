@@ -89,7 +89,10 @@ export interface Facts {
   cached?: { predicted: number; seen: number } | undefined;
 }
 
-export interface JobEvent extends Told, Facts {
+/** All that may be said of an event; what is not said is undefined. */
+type Said = { [Key in keyof Required<Told & Facts>]: (Told & Facts)[Key] };
+
+export interface JobEvent extends Said {
   /** The job as it stood during the attempt that the event is about. */
   job: Job;
   step: JobStep;

@@ -1,6 +1,6 @@
 import { isSettled, type JobView } from '../../protocol/index.ts';
 import type { JobEvent } from '../events/event.ts';
-import type { Projection } from '../events/projection.ts';
+import { type Projection, sooner } from '../events/projection.ts';
 import { type FollowedJob, maySee, type ToldJob, type Viewer } from '../rpc.ts';
 import { liveAnswerOf } from '../state/fences.ts';
 import type { Core } from '../state/state.ts';
@@ -26,12 +26,12 @@ export class WaitingCalls {
     this.#soonest = Math.min(this.#soonest, waiter.until);
   }
 
-  /** Answers all waiters of this job; calls `view` only if there is one. */
-  tell(jobId: string, view: () => JobView | null): void {
+  /** Answers all waiters of this job; calls `viewOf` only if there is one. */
+  tell(jobId: string, viewOf: (jobId: string) => JobView | null): void {
     const waiters = this.#byJob.get(jobId);
     if (!waiters) return;
     this.#byJob.delete(jobId);
-    const told = view();
+    const told = viewOf(jobId);
     for (const waiter of waiters) waiter.answer(told);
   }
 
@@ -63,6 +63,7 @@ export class Waiters implements Projection {
   /** Calls that are answered when a job settles or is given to a worker. */
   readonly followers = new WaitingCalls();
   readonly #core: Core;
+  readonly #viewOf = (jobId: string): JobView | null => get(this.#core, jobId, null);
 
   constructor(core: Core) {
     this.#core = core;
@@ -70,22 +71,16 @@ export class Waiters implements Projection {
 
   after({ job, step, ending }: JobEvent): void {
     if (job.mode === 'waiting') return;
-    if (ending !== undefined) this.settled.tell(job.id, () => this.#view(job.id));
-    if (ending !== undefined || step === 'dispatched') this.followers.tell(job.id, () => this.#view(job.id));
+    if (ending !== undefined) this.settled.tell(job.id, this.#viewOf);
+    if (ending !== undefined || step === 'dispatched') this.followers.tell(job.id, this.#viewOf);
   }
 
   get dueAt(): number | null {
-    const [one, other] = [this.settled.soonest, this.followers.soonest];
-    return one === null || other === null ? (one ?? other) : Math.min(one, other);
+    return sooner(this.settled.soonest, this.followers.soonest);
   }
 
   due(): void {
-    for (const calls of [this.settled, this.followers])
-      calls.expire(this.#core.now(), (jobId) => this.#view(jobId));
-  }
-
-  #view(jobId: string): JobView | null {
-    return get(this.#core, jobId, null);
+    for (const calls of [this.settled, this.followers]) calls.expire(this.#core.now(), this.#viewOf);
   }
 }
 

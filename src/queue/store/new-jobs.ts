@@ -1,5 +1,5 @@
 import type { JobState } from '../../protocol/index.ts';
-import { NEVER_GIVEN, type StoredJob } from '../job.ts';
+import type { StoredJob } from '../job.ts';
 import { writeExtras } from './jobs-table.ts';
 import type { Sql, SqlValue } from './ports.ts';
 import { row } from './ports.ts';
@@ -72,7 +72,13 @@ export function newJob({ payload: _, ...given }: NewJobRow, seq: number): Stored
 /** Columns of a job that no worker was ever given: the defaults of the table. */
 const NEW = {
   mode: 'stored',
-  ...NEVER_GIVEN,
+  state: 'pending',
+  attempts: 0,
+  attempt_errors: '[]',
+  fence_token: 0,
+  worker_id: null,
+  leased_at: null,
+  lease_expires_at: null,
   error: null,
   progress: null,
   status_message: null,
