@@ -37,15 +37,24 @@ function textOf({ at, machine, figures }: Results): string {
 function tableOf(rows: Figure[]): string {
   const head =
     '| | | goal | median | lowest to highest | processors busy, processes waiting |\n| --- | --- | --- | --- | --- | --- |';
-  return [head, ...rows.map(rowOf)].join('\n');
+  return [head, ...rows.map((row, index) => rowOf(row, rows[index - 1]))].join('\n');
 }
 
-function rowOf({ group, name, unit, goal, atLeast, rounds, noise }: Figure): string {
+/** Returns a row; its last cell is empty where it says what that of the row before says. */
+function rowOf(
+  { group, name, unit, goal, atLeast, rounds, noise }: Figure,
+  before: Figure | undefined,
+): string {
   const middle = median(rounds);
   const isMet = goal === null || (atLeast ? middle >= goal : middle <= goal);
   const wanted = goal === null ? '' : `${atLeast ? '≥' : '≤'} ${goal}`;
   const value = `${format(middle)} ${unit}`;
   const range = rounds.length > 1 ? `${format(Math.min(...rounds))} to ${format(Math.max(...rounds))}` : '';
-  const meanwhile = noise ? `${noise.busy_processors}, ${noise.waiting}` : '';
-  return `| ${group} | ${name} | ${wanted} | ${isMet ? value : `**${value}**`} | ${range} | ${meanwhile} |`;
+  const meanwhile = meanwhileOf(noise);
+  const news = before && meanwhileOf(before.noise) === meanwhile ? '' : meanwhile;
+  return `| ${group} | ${name} | ${wanted} | ${isMet ? value : `**${value}**`} | ${range} | ${news} |`;
+}
+
+function meanwhileOf(noise: Figure['noise']): string {
+  return noise ? `${noise.busy_processors}, ${noise.waiting}` : '';
 }
