@@ -9,6 +9,9 @@ import { median } from './statistics.ts';
 const DOCUMENT = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
 const [BEGIN, END] = ['<!-- figures: node bench/table.ts -->', '<!-- end of the figures -->'];
 
+/** A figure of one of several systems: `nginx: processor a token`. */
+const OF_SYSTEM = /^([^:]+): (.+)$/;
+
 const { args: names } = commandLine(
   'node bench/table.ts',
   'writes the figures of runs that were kept by "npm run bench -- --save NAME" into docs/performance.md',
@@ -31,7 +34,34 @@ function existing(name: string): string {
 
 function textOf({ at, machine, figures }: Results): string {
   const head = `Measured ${at.slice(0, 10)} on ${machine.processors} cores (${machine.model}), Node ${machine.node}; over the whole run ${noiseText(machine)}.`;
-  return `${head}\n\n${tableOf(figures)}`;
+  const ofSystems = figures.filter(isOfSystem);
+  const others = figures.filter((figure) => !isOfSystem(figure));
+  const tables = [
+    others.length > 0 ? [tableOf(others)] : [],
+    ofSystems.length > 0 ? [systemsOf(ofSystems)] : [],
+  ];
+  return [head, ...tables.flat()].join('\n\n');
+}
+
+function isOfSystem({ name, goal }: Figure): boolean {
+  return goal === null && OF_SYSTEM.test(name);
+}
+
+/** Returns a table with a row for each system and a column for each figure. */
+function systemsOf(rows: Figure[]): string {
+  const cells = rows.map(({ name, unit, rounds }) => {
+    const [, system, figure] = OF_SYSTEM.exec(name)!;
+    return { system, figure, value: `${format(median(rounds))} ${unit}` };
+  });
+  const figures = [...new Set(cells.map(({ figure }) => figure))];
+  const systems = [...new Set(cells.map(({ system }) => system))];
+  const lines = systems.map((system) => {
+    const values = figures.map(
+      (figure) => cells.find((cell) => cell.system === system && cell.figure === figure)?.value ?? '',
+    );
+    return `| ${system} | ${values.join(' | ')} |`;
+  });
+  return [`| | ${figures.join(' | ')} |`, `| --- |${' --- |'.repeat(figures.length)}`, ...lines].join('\n');
 }
 
 function tableOf(rows: Figure[]): string {
