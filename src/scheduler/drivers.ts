@@ -11,18 +11,20 @@ interface DriverFacts {
    * operator and cost nothing unless the file says so.
    */
   tellsPrices: boolean;
+  /** Whether the driver's machines pull their image from a registry, so that a pool has to name one. */
+  pullsImage: boolean;
   /** The variable that usually holds the driver's key; null if the driver needs none. */
   keyVariable: string | null;
 }
 
 /** The facts of every driver that a fleet's file may name: a spec whose driver is missing here does not compile. */
 export const DRIVERS = {
-  process: { isBoundToHost: true, tellsPrices: false, keyVariable: null },
-  docker: { isBoundToHost: true, tellsPrices: false, keyVariable: null },
-  kubernetes: { isBoundToHost: false, tellsPrices: false, keyVariable: null },
-  runpod: { isBoundToHost: false, tellsPrices: true, keyVariable: 'RUNPOD_API_KEY' },
-  vast: { isBoundToHost: false, tellsPrices: true, keyVariable: 'VAST_API_KEY' },
-  dstack: { isBoundToHost: false, tellsPrices: true, keyVariable: 'DSTACK_TOKEN' },
+  process: { isBoundToHost: true, tellsPrices: false, pullsImage: false, keyVariable: null },
+  docker: { isBoundToHost: true, tellsPrices: false, pullsImage: false, keyVariable: null },
+  kubernetes: { isBoundToHost: false, tellsPrices: false, pullsImage: true, keyVariable: null },
+  runpod: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'RUNPOD_API_KEY' },
+  vast: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'VAST_API_KEY' },
+  dstack: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'DSTACK_TOKEN' },
 } as const satisfies Record<string, DriverFacts>;
 
 export type DriverName = keyof typeof DRIVERS;

@@ -99,13 +99,13 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
   });
 }
 
-/** The drivers whose machines pull their image from a registry. */
-const PULLING: readonly string[] = ['runpod', 'vast', 'dstack', 'kubernetes'];
-
 /** Returns remarks on pools that name no image but pull one, since none is published under the default name. */
 function imagesMissing({ pools, providers }: FleetSpec): Remark[] {
   return Object.entries(pools).flatMap(([id, { image, machines }]) => {
-    const elsewhere = machines.find(({ provider }) => PULLING.includes(providers[provider]?.driver ?? ''));
+    const elsewhere = machines.find(({ provider }) => {
+      const driver = providers[provider]?.driver;
+      return driver !== undefined && DRIVERS[driver].pullsImage;
+    });
     if (image !== undefined || elsewhere === undefined) return [];
     const text = `names no image, and none is published: build the worker's, push it to a registry that ${elsewhere.provider} can pull from, and name it as "image" (docs/deploying.md#builds)`;
     return [{ path: ['pools', id], of: 'key' as const, text }];

@@ -76,6 +76,7 @@ describe('examples/fleet.yaml', () => {
 
 it.each([
   ['runpod', 1],
+  ['vast', 1],
   ['kubernetes', 1],
   ['docker', 0],
   ['process', 0],
