@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parse } from 'dotenv';
-import { ENGINE_NAMES } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { EXIT, endSignals, instanceIdOf, UserError } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
+import { ENGINE_NAMES } from '../protocol/index.ts';
 import { type TurnRequest, Turns } from '../worker/turns/turns.ts';
 import { printNote } from './terminal.ts';
 

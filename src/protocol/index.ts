@@ -14,6 +14,7 @@ export * from './buckets.ts';
 export * from './bytes.ts';
 export * from './client-frames.ts';
 export * from './engine-routes.ts';
+export * from './engines.ts';
 export * from './event-stream.ts';
 export * from './fields.ts';
 export * from './file-keys.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { Adapters, expectationWords, fieldsOf } from '../protocol/index.ts';
+import { Adapters, ENGINE_NAMES, expectationWords, fieldsOf } from '../protocol/index.ts';
 import { DRIVERS } from './drivers.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
 
@@ -172,7 +172,7 @@ export const CandidateSpec = z.strictObject({
 export type CandidateSpec = z.output<typeof CandidateSpec>;
 
 export const PoolSpec = z.strictObject({
-  engine: z.enum(['vllm', 'fastdeploy', 'simulator', 'external']).default('vllm'),
+  engine: z.enum(ENGINE_NAMES).default('vllm'),
   model: z.string().min(1).max(512).describe('The model to serve: VLLM_MODEL.'),
   served_names: z
     .array(z.string().min(1).max(256))

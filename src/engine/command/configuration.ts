@@ -3,13 +3,8 @@ import { delimiter, join, resolve } from 'node:path';
 import * as z from 'zod';
 import { EXIT, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { dialableHost } from '../../process/network.ts';
-import { type Adapter, Adapters, parseJson } from '../../protocol/index.ts';
-import {
-  ENGINE_NAMES,
-  type EngineDescription,
-  type EngineName,
-  type EngineSettings,
-} from '../kinds/description.ts';
+import { type Adapter, Adapters, ENGINE_NAMES, type EngineName, parseJson } from '../../protocol/index.ts';
+import type { EngineDescription, EngineSettings } from '../kinds/description.ts';
 import { describeEngine } from '../kinds/index.ts';
 
 /** The engine that the environment asks for. */

@@ -1,6 +1,6 @@
 import { EXIT, UserError } from '../../process/index.ts';
-import type { Adapter } from '../../protocol/index.ts';
-import type { EngineDescription, EngineName } from '../kinds/description.ts';
+import type { Adapter, EngineName } from '../../protocol/index.ts';
+import type { EngineDescription } from '../kinds/description.ts';
 import type { Argument, DefaultArguments } from './flag-arguments.ts';
 
 /**

@@ -1,7 +1,5 @@
+import type { EngineName } from '../../protocol/index.ts';
 import type { EnginePhase, FailureKind, PhaseProgress } from './report.ts';
-
-export const ENGINE_NAMES = ['vllm', 'fastdeploy', 'simulator', 'external'] as const;
-export type EngineName = (typeof ENGINE_NAMES)[number];
 
 /** The settings of an engine that is started here. */
 export interface EngineSettings {

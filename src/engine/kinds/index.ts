@@ -1,4 +1,5 @@
-import type { EngineDescription, EngineName } from './description.ts';
+import type { EngineName } from '../../protocol/index.ts';
+import type { EngineDescription } from './description.ts';
 import { external } from './external.ts';
 import { fastdeploy } from './fastdeploy.ts';
 import { simulator } from './simulator.ts';
