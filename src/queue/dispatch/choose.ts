@@ -17,7 +17,10 @@ export interface Scorer {
   prefers?(worker: Worker, job: Wants): boolean;
   /** Rates how well the job does at the worker: the more, the better. A scorer decides where those before it do not. */
   score?(worker: Worker, job: Wants): number;
-  /** Says whether the job may do better at one worker than at another, as far as this one shows. */
+  /**
+   * Says whether the job may do better at one worker than at another, as far as this one shows. Where no scorer says
+   * so, `score` is not asked; a scorer with a `score` alone says so of every job.
+   */
   differs?(worker: Worker, job: Wants): boolean;
   /** Notes that the worker is given the job. */
   given?(worker: Worker, job: Job): void;
@@ -70,7 +73,7 @@ export class Scorers {
     this.#suits = table.flatMap(({ suits }) => suits ?? []);
     this.#prefers = table.flatMap(({ prefers }) => prefers ?? []);
     this.#score = table.flatMap(({ score }) => score ?? []);
-    this.#differs = table.flatMap(({ differs }) => differs ?? []);
+    this.#differs = table.flatMap(({ differs, score }) => differs ?? (score ? () => true : []));
     this.#given = table.flatMap(({ given }) => given ?? []);
     this.#unplaced = table.flatMap(({ unplaced }) => unplaced ?? []);
     this.#reopen = table.flatMap(({ reopen }) => reopen ?? []);

@@ -53,6 +53,11 @@ describe('a worker is chosen', () => {
     expect(chosen([scoring({ b: 1, c: 1 }), scoring({ a: 9 })], [...workers, worker('d', 1)])).toBe('b');
   });
 
+  it('for its score by a scorer that does not say of which jobs it tells workers apart', () => {
+    const score: Scorer['score'] = ({ session }) => (session.worker_id === 'b' ? 1 : 0);
+    expect(chosen([{ score }], [worker('a'), worker('b')])).toBe('b');
+  });
+
   it('for its score only while it is not much busier than the least loaded one', () => {
     expect(chosen([scoring({ busy: 1 })], [worker('idle', 1), worker('busy', 4)])).toBe('busy');
     expect(chosen([scoring({ busy: 1 })], [worker('idle', 1), worker('busy', 5)])).toBe('idle');
