@@ -1,7 +1,13 @@
-import { type AnswerRecord, encodeRecords } from '../../src/protocol/index.ts';
+import {
+  type AnswerRecord,
+  encodeRecords,
+  type QueueFrame,
+  type WorkerFrame,
+} from '../../src/protocol/index.ts';
 import type { Random } from '../../test/support/random.ts';
 
-type Json = null | boolean | number | string | Json[] | { [field: string]: Json };
+type Json = null | boolean | number | string | Json[] | Frame;
+type Frame = { [field: string]: Json };
 
 const JOB_IDS = ['held', 'elsewhere', 'mine', 'j1', 'ghost'];
 /** Values that have broken programs before, and those that fit somewhere. */
@@ -29,39 +35,24 @@ const VALUES: Json[] = [
 ];
 
 /** An example of each frame a worker sends. */
-export const WORKER_FRAMES: { [field: string]: Json }[] = [
-  {
-    type: 'register',
-    worker_id: 'thief',
-    config_id: 'none',
-    capacity: 2,
-    protocol: 1,
-    jobs: [],
-  },
-  { type: 'job_result', job_id: 'held', fence_token: 1, result: {} },
-  { type: 'job_result_ref', job_id: 'held', fence_token: 1 },
-  {
-    type: 'job_error',
-    job_id: 'held',
-    fence_token: 1,
-    error: 'x',
-    retryable: true,
-    http_status: 500,
-    body: {},
-  },
-  { type: 'job_progress', job_id: 'held', fence_token: 1, progress: 0.5, status_message: 'x' },
-  { type: 'job_release', job_id: 'held', fence_token: 1, reason: 'deadline' },
-  { type: 'renew', jobs: [{ job_id: 'held', fence_token: 1 }] },
-  { type: 'load', running: 0, waiting: 0, kv_cache_usage: 0, slots_free: 1 },
-  { type: 'drain' },
-  { type: 'pause' },
-  { type: 'resume' },
-];
+export const WORKER_FRAMES = listOf<WorkerFrame>({
+  register: { worker_id: 'thief', config_id: 'none', capacity: 2, protocol: 1, jobs: [] },
+  job_result: { job_id: 'held', fence_token: 1, result: {} },
+  job_result_ref: { job_id: 'held', fence_token: 1 },
+  job_error: { job_id: 'held', fence_token: 1, error: 'x', retryable: true, http_status: 500, body: {} },
+  job_progress: { job_id: 'held', fence_token: 1, progress: 0.5, status_message: 'x' },
+  job_release: { job_id: 'held', fence_token: 1, reason: 'deadline' },
+  renew: { jobs: [{ job_id: 'held', fence_token: 1 }] },
+  load: { running: 0, waiting: 0, kv_cache_usage: 0, slots_free: 1 },
+  drain: {},
+  pause: {},
+  resume: {},
+  adapters: { names: ['a', 'b'], loaded: ['a'], room: 1, failed: [{ name: 'b', reason: 'x' }] },
+});
 
 /** An example of each frame a queue sends. */
-export const QUEUE_FRAMES: { [field: string]: Json }[] = [
-  {
-    type: 'registered',
+export const QUEUE_FRAMES = listOf<QueueFrame>({
+  registered: {
     protocol: 1,
     session_id: 's',
     answers_url: 'answers?worker_id=w',
@@ -70,8 +61,7 @@ export const QUEUE_FRAMES: { [field: string]: Json }[] = [
     resumed: ['j1'],
     revoked: [{ job_id: 'j1', reason: 'superseded' }],
   },
-  {
-    type: 'job',
+  job: {
     job_id: 'j1',
     mode: 'persisted',
     config_id: 'c',
@@ -85,18 +75,27 @@ export const QUEUE_FRAMES: { [field: string]: Json }[] = [
     payload_url: 'http://127.0.0.1:9/',
     result_upload_url: 'http://127.0.0.1:9/',
   },
-  { type: 'job_revoked', job_id: 'j1', reason: 'cancelled' },
-  { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' },
-  { type: 'renewed', lease_seconds: 30, lost: ['j1'] },
-  { type: 'job_result_ref', job_id: 'j1' },
-  { type: 'error', message: 'x' },
-];
+  job_revoked: { job_id: 'j1', reason: 'cancelled' },
+  ack: { job_id: 'j1', fence_token: 1, outcome: 'accepted' },
+  renewed: { lease_seconds: 30, lost: [{ job_id: 'j1', fence_token: 1 }] },
+  job_result_ref: { job_id: 'j1' },
+  error: { message: 'x' },
+});
+
+/** Lists the examples. @param examples the other fields of a frame by its type: without every type it does not compile */
+function listOf<Any extends { type: string }>(
+  examples: {
+    [Type in Any['type']]: Omit<Extract<Any, { type: Type }>, 'type'>;
+  },
+): Frame[] {
+  return Object.entries<Frame>(examples as never).map(([type, fields]) => ({ type, ...fields }));
+}
 
 /** A frame of the list as it stands or with fields changed, dropped, added; now and then cut, or no frame at all. */
-export function textFrom(random: Random, frames: readonly { [field: string]: Json }[]): string {
+export function textFrom(random: Random, frames: readonly Frame[]): string {
   if (random.chance(0.03))
     return random.pick(['', '{', '[]', 'null', '"x"', '{"type":"ping"}', '\0', '{"type":5}']);
-  const frame: { [field: string]: Json } = structuredClone(random.pick(frames));
+  const frame: Frame = structuredClone(random.pick(frames));
   if ('job_id' in frame && random.chance(0.7)) frame.job_id = random.pick(JOB_IDS);
   if ('fence_token' in frame && random.chance(0.5)) frame.fence_token = random.below(4);
   for (let change = random.below(4); change > 0; change--) {

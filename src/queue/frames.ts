@@ -96,6 +96,8 @@ export class Frames {
         return setDispatch(core, worker, { paused: false });
       case 'job_result_ref':
         return settleResultRef(core, worker, frame);
+      default:
+        frame satisfies never;
     }
   }
 

@@ -291,6 +291,8 @@ export class Session {
       case 'job_result_ref':
         // This frame is the base acknowledgement; with a base queue sent means settled already.
         return;
+      default:
+        frame satisfies never;
     }
   }
 
