@@ -29,8 +29,13 @@ interface GpuTotals {
   power: number | null;
 }
 
+/** The readings that are numbers. */
+type NumberReading = {
+  [Key in keyof GpuReading]-?: number extends GpuReading[Key] ? Key : never;
+}[keyof GpuReading];
+
 export function gpuTotals(gpus: readonly GpuReading[]): GpuTotals {
-  const known = (key: Exclude<keyof GpuReading, 'name'>) => gpus.flatMap((gpu) => gpu[key] ?? []);
+  const known = (key: NumberReading) => gpus.flatMap((gpu) => gpu[key] ?? []);
   const sum = (values: number[]) => (values.length > 0 ? values.reduce((a, b) => a + b) : null);
   const utilization = known('utilization');
   const temperature = known('temperature_celsius');

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import type { LogEntry } from '../../src/process/shipping.ts';
 import type { MetricSnapshot } from '../../src/worker/telemetry/metric-shipper.ts';
-import { standInNvidiaSmi } from '../support/nvidia-smi.ts';
+import { printingGpus, standInNvidiaSmi } from '../support/nvidia-smi.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
@@ -23,6 +23,11 @@ import {
 /** Log lines and metrics of a container, as their receiver sees them. */
 let queue: QueueProcess;
 const receivers: Receiver[] = [];
+/** The first of several GPUs is told. */
+const GPUS = printingGpus(
+  { name: 'H100', 'memory.used': 1024, 'memory.total': 24576, 'utilization.gpu': 37, 'temperature.gpu': 61 },
+  { name: 'H100', 'memory.used': 5, 'memory.total': 5, 'utilization.gpu': 5, 'temperature.gpu': 5 },
+);
 const started: WorkerProcess[] = [];
 
 beforeAll(async () => {
@@ -186,7 +191,7 @@ describe('metrics', () => {
         CASOLA_INSTANCE_ID: 'measuring',
         CASOLA_API_TOKEN: 'hush-hush',
         CASOLA_METRICS_URL: `${metrics.url}/metrics`,
-        PATH: `${standInNvidiaSmi('echo 1024, 24576, 37, 61, 300, H100; echo 5, 5, 5, 5, 5, H100')}:${process.env.PATH}`,
+        PATH: `${standInNvidiaSmi(GPUS)}:${process.env.PATH}`,
       },
       'worker alone',
     );

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import type { Heartbeat } from '../../src/protocol/index.ts';
-import { standInNvidiaSmi } from '../support/nvidia-smi.ts';
+import { printingGpus, standInNvidiaSmi } from '../support/nvidia-smi.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
@@ -28,7 +28,11 @@ afterAll(async () => {
   await tearDown();
 });
 
-const GPUS = 'echo 61440, 81920, 93, 64, 412.5, NVIDIA H100; echo 1024, 81920, 0, 31, 70, NVIDIA H100';
+const GPU = { name: 'NVIDIA H100', 'memory.total': 81920 };
+const GPUS = printingGpus(
+  { ...GPU, 'memory.used': 61440, 'utilization.gpu': 93, 'temperature.gpu': 64, 'power.draw': 412.5 },
+  { ...GPU, 'memory.used': 1024, 'utilization.gpu': 0, 'temperature.gpu': 31, 'power.draw': 70 },
+);
 
 function beatsOf(id: string): Heartbeat[] {
   const bodies = api.posts.map(({ body }) => body as unknown as Heartbeat);

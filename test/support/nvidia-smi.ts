@@ -34,3 +34,13 @@ export function standInNvidiaSmi(script: string): string {
 export function printing(...lines: string[]): string {
   return `cat <<'END'\n${lines.join('\n')}\nEND`;
 }
+
+/** Lines of sh for `standInNvidiaSmi` that print what is asked for of these GPUs, by nvidia-smi's names of its columns. */
+export function printingGpus(...gpus: Record<string, string | number>[]): string {
+  const lines = gpus.map((gpu) => {
+    const known = Object.entries(gpu).map(([column, value]) => `${column}) cell="${value}" ;;`);
+    return `line= ; for column in $columns; do case $column in ${known.join(' ')} *) cell='[N/A]' ;; esac; line="$line, $cell"; done; echo "\${line#, }"`;
+  });
+  const columns = `for given in "$@"; do case $given in --query-gpu=*) columns=$(echo "\${given#*=}" | tr , " ") ;; esac; done`;
+  return [columns, ...lines].join('\n');
+}

@@ -7,18 +7,32 @@ import type { Ports } from '../ports.ts';
 
 const MIB = 1024 ** 2;
 
+/** Returns the reading that a cell of nvidia-smi becomes. */
+type Read = (cell: string) => Partial<GpuReading>;
+
 /**
  * nvidia-smi's columns in the requested order, each with the reading that it becomes. The name is last, since it may
  * hold a comma.
  */
-const COLUMNS: [string, (value: number) => Partial<GpuReading>][] = [
-  ['memory.used', (value) => ({ memory_used_bytes: Math.round(value * MIB) })],
-  ['memory.total', (value) => ({ memory_total_bytes: Math.round(value * MIB) })],
-  ['utilization.gpu', (value) => ({ utilization: Math.min(1, value / 100) })],
-  ['temperature.gpu', (value) => ({ temperature_celsius: value })],
-  ['power.draw', (value) => ({ power_watts: value })],
+const COLUMNS: [string, Read][] = [
+  ['memory.used', number((value) => ({ memory_used_bytes: Math.round(value * MIB) }))],
+  ['memory.total', number((value) => ({ memory_total_bytes: Math.round(value * MIB) }))],
+  ['utilization.gpu', number((value) => ({ utilization: Math.min(1, value / 100) }))],
+  ['temperature.gpu', number((value) => ({ temperature_celsius: value }))],
+  ['power.draw', number((value) => ({ power_watts: value }))],
+  ['name', text((value) => ({ name: value.slice(0, 256) }))],
 ];
-const QUERY = `--query-gpu=${[...COLUMNS.map(([column]) => column), 'name'].join()}`;
+const QUERY = `--query-gpu=${COLUMNS.map(([column]) => column).join()}`;
+
+/** Reads a cell that holds a number. */
+function number(reading: (value: number) => Partial<GpuReading>): Read {
+  return (cell) => (cell !== '' && Number.isFinite(Number(cell)) ? reading(Number(cell)) : {});
+}
+
+/** Reads a cell that holds a text: nvidia-smi writes `[N/A]` and the like in place of one that it does not know. */
+function text(reading: (value: string) => Partial<GpuReading>): Read {
+  return (cell) => (cell === '' || cell.startsWith('[') ? {} : reading(cell));
+}
 
 const NVIDIA_SMI_LIMIT_MS = 5000;
 /**
@@ -52,13 +66,10 @@ export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promis
 export function readGpus(csv: string): GpuReading[] {
   return csv.split('\n').flatMap((line) => {
     const cells = line.split(',').map((cell) => cell.trim());
-    if (cells.length <= COLUMNS.length) return [];
-    const figures = COLUMNS.map(([, reading], at) => {
-      const cell = cells[at]!;
-      return cell !== '' && Number.isFinite(Number(cell)) ? reading(Number(cell)) : {};
-    });
-    const name = cells.slice(COLUMNS.length).join(', ').slice(0, 256);
-    return [Object.assign({ name }, ...figures) as GpuReading];
+    if (cells.length < COLUMNS.length) return [];
+    const last = cells.splice(COLUMNS.length - 1).join(', ');
+    const readings = COLUMNS.map(([, read], at) => read(cells[at] ?? last));
+    return [Object.assign({}, ...readings) as GpuReading];
   });
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { gpuCollector, readGpus } from '../../../src/worker/telemetry/readings.ts';
-import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
+import { printingGpus, standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 test('every GPU is read, and what nvidia-smi does not know is left out', () => {
@@ -8,6 +8,7 @@ test('every GPU is read, and what nvidia-smi does not know is left out', () => {
     '1024, 24576, 37, 61, 412.50, NVIDIA H100, 80GB',
     'warning: infoROM is corrupted',
     '5, 24576, [N/A], [Not Supported], [Unknown Error], Tesla T4',
+    '6, 24576, 0, 31, 70, [N/A]',
     '',
   ];
   expect(readGpus(csv.join('\n'))).toEqual([
@@ -20,12 +21,20 @@ test('every GPU is read, and what nvidia-smi does not know is left out', () => {
       power_watts: 412.5,
     },
     { name: 'Tesla T4', memory_used_bytes: 5 * 2 ** 20, memory_total_bytes: 24576 * 2 ** 20 },
+    {
+      memory_used_bytes: 6 * 2 ** 20,
+      memory_total_bytes: 24576 * 2 ** 20,
+      utilization: 0,
+      temperature_celsius: 31,
+      power_watts: 70,
+    },
   ]);
   expect(readGpus('')).toEqual([]);
 });
 
 test('the GPUs that are visible are asked for, and none where none is', async () => {
-  const script = `case "$*" in *--id=3,1*) echo 3, 9, 3, 3, 3, three; echo 1, 9, 1, 1, 1, one ;; *) echo 0, 9, 0, 0, 0, zero ;; esac`;
+  const [some, all] = [printingGpus({ name: 'three' }, { name: 'one' }), printingGpus({ name: 'zero' })];
+  const script = `case "$*" in *--id=3,1*) ${some} ;; *) ${all} ;; esac`;
   const PATH = `${standInNvidiaSmi(script)}:${process.env.PATH}`;
   const names = async (visible?: string) => {
     const env = { PATH, ...(visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible }) };
@@ -39,7 +48,7 @@ test('the GPUs that are visible are asked for, and none where none is', async ()
 });
 
 test('questions soon after each other are one call of nvidia-smi', async () => {
-  const PATH = `${standInNvidiaSmi('echo 0, 9, 0, 0, 0, $$')}:${process.env.PATH}`;
+  const PATH = `${standInNvidiaSmi(printingGpus({ name: '$$' }))}:${process.env.PATH}`;
   const clock = new VirtualClock();
   const read = gpuCollector({ PATH }, clock);
   const [first, second] = await Promise.all([read(), read()]);
