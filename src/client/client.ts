@@ -28,7 +28,7 @@ export class QueueError extends Error {
   override name = 'QueueError';
   /** The HTTP status; null: no answer came. */
   readonly status: number | null;
-  /** The queue's code of the error, such as `queue_full`; null where it gave none. */
+  /** The queue's code of the error, such as `queue_full`; null: it gave none. */
   readonly code: string | null;
 
   constructor(message: string, status: number | null, code: string | null = null, cause?: unknown) {

@@ -1,7 +1,7 @@
 import type { JobView } from '../protocol/index.ts';
 import type { NewJob, QueueError } from './client.ts';
 
-/** How one of many jobs ended. */
+/** The outcome of one of many jobs. */
 export type JobEnd =
   | { id: string; job: JobView }
   /** The queue did not take the job, or has forgotten it. */

@@ -40,7 +40,7 @@ export const BY = {
 } as const;
 export type By = keyof typeof BY;
 
-/** One row of the table. */
+/** One row of the table of usage. */
 export interface UsageGroup extends Omit<UsageRow, 'start'> {
   name: string;
   /** Whether the row is the cost of launched machines beyond what jobs used of them, which belongs to nobody. */

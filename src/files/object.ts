@@ -21,7 +21,7 @@ import {
   streamOf,
 } from './piece-table.ts';
 
-/** An upload without a new piece for this long, ms, has been broken off: a slow sender pauses for far less. */
+/** An upload without a new piece for this long, ms, has been broken off: a sender counts as too slow long before. */
 const UNFINISHED_MS = 300_000;
 
 /** The time until a failed removal from the bucket is tried again, ms. */

@@ -44,7 +44,7 @@ export class Alerts {
   readonly #settledMs: number;
   readonly #entries: Map<string, Entry>;
 
-  /** @param settledMs a problem that appears or disappears for less than this, ms, is not reported */
+  /** @param settledMs a change of a problem that lasts less than this, ms, is not reported */
   constructor(sql: Sql, settledMs: number) {
     this.#sql = sql;
     this.#settledMs = settledMs;

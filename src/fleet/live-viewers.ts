@@ -16,7 +16,7 @@ const GONE_AFTER_MS = 300_000;
 /** The interval at which the object checks that a viewer's page is still signed in, ms. */
 const SIGN_IN_CHECKED_EVERY_MS = 10_000;
 
-/** What a viewer looks at; stays with its socket while the object sleeps. */
+/** The state of a viewer, which its socket keeps while the object sleeps. */
 export interface Watching {
   isPaused: boolean;
   /** The epoch of the viewer's version; null: the viewer has no version. */
@@ -36,7 +36,7 @@ export interface Watching {
    * token opened the socket.
    */
   signIn?: { id: string; goodAt: number };
-  /** The SHA-256 of the token behind the socket, and when it expires, epoch ms; left out where none are configured. */
+  /** The SHA-256 of the token behind the socket, and when it expires, epoch ms; left out: none are configured. */
   token?: { sha256: string; expires_at?: number };
 }
 

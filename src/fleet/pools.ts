@@ -207,7 +207,7 @@ function median(starts: readonly Start[]): number | null {
   return sorted.length === 0 ? null : Math.round((sorted[middle - 1]! + sorted[middle]!) / 2);
 }
 
-/** How long one start took, from its container's first process to a healthy engine. */
+/** The duration of one start, from its container's first process to a healthy engine. */
 interface Start {
   worker_id: string;
   /** When the start began, by the worker's clock; identifies the start together with the worker's id. */

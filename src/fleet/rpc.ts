@@ -23,7 +23,7 @@ export type PoolChoice =
   | { kind: 'pool'; config_id: string; start?: PoolStart }
   /** The request names no model, and there are several pools. */
   | { kind: 'ambiguous'; models: string; pools: string }
-  /** No pool is known for the model; the lists are empty where none is known at all. */
+  /** No pool is known for the model; the lists are empty if none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
 
 /** The facts about waiting work that decide what it waits for. */
@@ -130,7 +130,10 @@ export interface PoolStart {
   state: 'ready' | 'starting' | 'scaled_to_zero' | 'stopped';
   /** The progress of the worker that is nearest to being ready, from 0 to 1; null: the worker does not report it. */
   progress: number | null;
-  /** What callers wait for: "starting a worker: loading 62 %, usually 3 min". If `stopped`, the reason, a clause. */
+  /**
+   * The words for what callers wait for: "starting a worker: loading 62 %, usually 3 min". If `stopped`, the reason, a
+   * clause.
+   */
   text: string;
   /** The longest wait of a caller for a worker to be started, ms, unless the caller sets it. */
   wait_ms: number;

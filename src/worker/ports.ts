@@ -43,7 +43,7 @@ export interface InsideQueue {
   settled(settlement: Settlement): void;
 }
 
-/** How an attempt left its slot. */
+/** The way in which an attempt left its slot. */
 export type AttemptEnd =
   | { result: 'succeeded' }
   | { result: 'failed'; code: string; retryable: boolean }

@@ -16,7 +16,7 @@ export interface QueueAccess {
   inside?: InsideQueue;
   /** Posts heartbeats; null: none are sent. */
   post: PostHeartbeat | null;
-  /** What is known of the queue; undefined: the queue itself reports it. */
+  /** The queue's profile, if it is known; undefined: the queue itself reports it. */
   profile?: QueueProfile;
   /** Stops taking jobs before a drain. Resolves when no job is on its way any more, or after `limitMs`. */
   stopTaking(limitMs: number): Promise<void>;

@@ -1,4 +1,4 @@
-/** This file has the state of what `top` shows, and what keys change in it. */
+/** This file defines the state of what `top` shows, and how keys change it. */
 
 type TopView = 'fleet' | 'requests' | 'request' | 'help';
 

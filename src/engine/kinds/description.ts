@@ -69,7 +69,7 @@ export interface EngineDescription {
    * Whether the engine reports token ids and continues from given ones, so that answers can be moved (docs/moving.md).
    */
   goesOnFromIds: boolean;
-  /** How to install the program when it is missing; null when it cannot be missing. */
+  /** The advice on how to install a missing program; null: it cannot be missing. */
   installHelp: string | null;
   /** Health routes in order of preference; the next is asked only when one answers 404. */
   healthPaths: readonly string[];

@@ -33,8 +33,8 @@ interface HistorySpan {
 }
 
 /**
- * Reads a span in the steps in which it is still stored: every series of the subject's kind, null where nothing is
- * known.
+ * Reads a span in the steps in which it is still stored: every series of the subject's kind, with null for steps of
+ * which nothing is known.
  */
 export function readHistory(
   history: History,

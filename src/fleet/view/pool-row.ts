@@ -11,7 +11,7 @@ export interface PoolFacts {
   config_id: string;
   /** The queue's newest report of the pool; null: there is none. */
   share: PoolShare | null;
-  /** How long a start usually takes, from created to healthy, ms; null: none was seen. */
+  /** The usual duration of a start, from created to healthy, ms; null: none was seen. */
   expected_start_ms: number | null;
   now: PoolRates;
   hour: PoolRates;

@@ -3,7 +3,7 @@ import type { PoolSpec } from '../../scheduler/spec.ts';
 import type { PoolStart, SessionShare } from '../rpc.ts';
 import { percent, span } from './words.ts';
 
-/** If `stopped`, a caller is told to ask again after this many s where nothing says when that ends. */
+/** If `stopped`, a caller is asked to try again after this many s, unless it is known when that ends. */
 const ASK_AGAIN_SECONDS = 60;
 const LONGEST_SECONDS = 3600;
 

@@ -60,7 +60,7 @@ export class OfferMarket {
   readonly #answers = new Map<string, Offer[]>();
   readonly #claimed = new Map<number, number>();
   readonly #slow = new Map<number, number>();
-  /** Until when Vast allows no search, epoch ms. */
+  /** The time until which Vast allows no search, epoch ms. */
   #noSearchUntil = 0;
 
   constructor(ports: DriverPorts, api: RestApi, filters: Record<string, unknown> = {}) {

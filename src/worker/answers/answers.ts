@@ -206,7 +206,7 @@ export class Answers {
 
   /**
    * Declines an unknown stream after a while: an earlier process had it, or its job is still on the way. The worker
-   * declines no stream whose job has ended.
+   * reports nothing about a stream whose job has ended.
    */
   #wonder(streamId: number): void {
     this.#unknown.add(streamId);

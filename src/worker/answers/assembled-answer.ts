@@ -45,7 +45,7 @@ export class AssembledAnswer extends AnswerLog {
   /** The token ids of prompt and answer, as long as they are known. */
   #ids: number[] = [];
   #promptTokens = 0;
-  /** The number of tokens that earlier attempts generated. */
+  /** The number of generated tokens with which this attempt began. */
   #given = 0;
   #stage: Stage = 'running';
   #id: unknown;

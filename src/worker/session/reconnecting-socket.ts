@@ -94,8 +94,8 @@ export class ReconnectingSocket {
   }
 
   /**
-   * Switches to text pings, which an extended peer answers with PING_TEXT without waking. Before that, WebSocket-level
-   * pings are used.
+   * Switches to text pings: an extended peer answers PING_TEXT without waking. Before that, WebSocket-level pings are
+   * used.
    */
   useTextPings(periodSeconds: number = bounds.PING_SECONDS): void {
     if (this.#state !== 'open') return;

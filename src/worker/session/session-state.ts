@@ -50,7 +50,7 @@ export interface SessionSettings {
   configId: string;
   workerId: string;
   capacity: number;
-  /** What is known of a queue that answers `register`; left out: the same as of our own queue. */
+  /** The profile of a queue that answers `register`; left out: that of our own queue. */
   queueProfile?: QueueProfile | undefined;
 }
 

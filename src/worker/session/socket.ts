@@ -1,6 +1,6 @@
 import { CLOSE, isFatalClose, type QueueFrame } from '../../protocol/index.ts';
 
-/** How a connection ended. */
+/** The end of a connection: its code and reason. */
 export interface SocketClose {
   /** The WebSocket close code; 1006 if the connection broke, or was never made. */
   code: number;

@@ -107,8 +107,7 @@ function parsedFields(body: EngineCall['body']): Record<string, unknown> {
 }
 
 /**
- * A job that waited longer than this, ms, gets a trace of its own: samplers behind the collector hold a trace for
- * minutes only.
+ * A job that waited longer than this, ms, gets a trace of its own, since tail samplers hold a trace for minutes only.
  */
 const LONG_WAIT_MS = 600_000;
 

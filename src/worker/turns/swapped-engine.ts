@@ -27,7 +27,7 @@ export interface SwappedEnginePorts {
   clock: Clock;
   engine: EngineClient;
   log: Log;
-  /** The engine stays awake for at least this long, ms, while it has work and others wait. */
+  /** The engine stays awake for this long, ms, while it has work and others wait. */
   awakeMs: number;
   /** Sends a word to the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
