@@ -195,7 +195,7 @@ function hasToken(pid: number, token: string): boolean {
  * exist
  */
 function statOf(pid: number): { state: string; group: number; startTime: number } {
-  // The name stands in brackets and may hold anything. The fields from the third on follow it.
+  // The name is in brackets and may hold any characters. The fields from the third on follow it.
   const [, rest = ''] = /^.*\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
   const fields = rest.split(' ');
   return { state: fields[0]!, group: Number(fields[5 - 3]), startTime: Number(fields[22 - 3]) };

@@ -131,7 +131,7 @@ export class RunpodQueue implements InsideQueue {
     return [...this.#held.values()].filter(({ isRunning, answer }) => !isRunning && !answer.isSettled);
   }
 
-  /** The number of slots that no job has, nor any job on its way. */
+  /** The number of slots that no unsettled job takes or will take. */
   get #wanted(): number {
     if (this.#isPaused) return 0;
     const unsettled = [...this.#held.values()].filter(({ answer }) => !answer.isSettled).length;
