@@ -3,7 +3,7 @@ import { JOBS_PER_SUBMISSION } from './bounds.ts';
 
 /**
  * Frames of the socket on which a program submits many jobs and learns of their ends (`/api/jobs/socket`,
- * docs/protocol.md). Jobs are known by their ids, which the program chooses: it repeats on the next connection whatever
+ * docs/jobs.md). Jobs are known by their ids, which the program chooses: it repeats on the next connection whatever
  * a broken one swallowed, which changes nothing.
  */
 

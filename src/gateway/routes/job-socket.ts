@@ -24,7 +24,7 @@ export function jobSocketRoute(app: Gateway): void {
     path: PATH,
     tag: 'Jobs',
     summary: 'A WebSocket for programs that submit many jobs',
-    description: 'The program sends ClientFrame and is sent ClientAnswer (docs/protocol.md).',
+    description: 'The program sends ClientFrame and is sent ClientAnswer (docs/jobs.md).',
     scopes: SCOPES,
     answers: { 101: { description: 'The socket is open.' } },
     errors: [426],
