@@ -99,7 +99,7 @@ class Line {
       tenant,
       token_name: tenant,
       limits: this.#load.limits,
-      tokens: 10,
+      cost: { tokens: 10 },
       wait_for_slot_ms: 1e9,
     });
   }

@@ -1,4 +1,4 @@
-import type { Budgets, Limits, RateLimits } from '../protocol/index.ts';
+import type { Budgets, Limits, RateLimits, RequestCost } from '../protocol/index.ts';
 import { matchesPattern } from '../protocol/index.ts';
 import {
   type Amounts,
@@ -24,12 +24,10 @@ import { BUDGETS, type CalendarUnit, SlidingWindow, unitOf, type WindowSlot } fr
  */
 
 /** The facts about a request or a stored job that limits depend on. */
-export interface Weighed {
+export interface Weighed extends RequestCost {
   id: string;
   /** The names that patterns of models are compared with: the requested model, and the pool. */
   names: readonly string[];
-  /** The most tokens that the request may cost, as far as can be told before it runs. */
-  tokens: number;
 }
 
 /** The usage of the limits per minute of a token, or of one pattern of its models. */

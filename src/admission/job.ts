@@ -1,15 +1,17 @@
+import type { RequestCost } from '../protocol/index.ts';
 import type { Weighed } from './account.ts';
 import type { OverLimit } from './scope.ts';
 
 /** The cost that a job may have, as far as its caller's request shows. */
-export interface Cost {
+export interface Cost extends RequestCost {
   /** The model that the job names; null if it names none. */
   model: string | null;
   /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
   served?: string;
-  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
-  tokens: number;
 }
+
+/** The cost of a job of which nothing was told. */
+export const NO_COST: RequestCost = { tokens: 0 };
 
 /** The fields that admission control looks at of a job of either mode. */
 export interface Job {
@@ -48,7 +50,7 @@ export interface WaitingJob extends Job {
 
 /** Returns what limits look at of a job. */
 export function weigh({ id, extras, config_id }: Pick<Job, 'id' | 'extras' | 'config_id'>): Weighed {
-  const { model, served, tokens } = extras.cost ?? { model: null, tokens: 0 };
+  const { model = null, served, ...cost }: Partial<Cost> = extras.cost ?? {};
   const names = new Set([model, served, config_id].filter((name) => name !== null && name !== undefined));
-  return { id, tokens, names: [...names] };
+  return { ...NO_COST, ...cost, id, names: [...names] };
 }

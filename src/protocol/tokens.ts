@@ -51,6 +51,12 @@ const LimitsTold = z.object({
   models: z.record(z.string(), z.object(RateLimits.shape)).optional(),
 });
 
+/** The most that a request may cost, as far as can be told before it runs: what limits count of it beside itself. */
+export interface RequestCost {
+  /** The tokens of prompt and answer. */
+  tokens: number;
+}
+
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
 /**

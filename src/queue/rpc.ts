@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { JobState, JobSubmission, JobView, Limits, ListedJob } from '../protocol/index.ts';
+import type { JobState, JobSubmission, JobView, Limits, ListedJob, RequestCost } from '../protocol/index.ts';
 import type { GivenExtras } from './job-extras.ts';
 import type { WorkerToken } from './store/ports.ts';
 
@@ -83,8 +83,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'>, 
   token_name?: string | null;
   /** The limits of the job's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** The most tokens that the job may cost, as far as can be told; left out: 0. */
-  tokens?: number;
+  /** What the job may cost; left out: nothing is known of it. */
+  cost?: RequestCost;
 }
 
 export type SubmitAnswer<Told = ToldJob> =

@@ -1,5 +1,5 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { Failure, Limits, Waiting } from '../protocol/index.ts';
+import type { Failure, Limits, RequestCost, Waiting } from '../protocol/index.ts';
 import type { GivenExtras } from './job-extras.ts';
 
 /** Describes how the gateway requests a worker for a caller that waits, and what the queue answers. */
@@ -39,8 +39,8 @@ export interface WaitingRequest extends GivenExtras {
   token_name?: string | null;
   /** The limits of the caller's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** The most tokens that the request may cost, as far as can be told; left out: 0. */
-  tokens?: number;
+  /** What the request may cost; left out: nothing is known of it. */
+  cost?: RequestCost;
   priority: number;
   /** The caller waits at most this many ms for a worker to exist at all. */
   wait_for_worker_ms: number;

@@ -1,4 +1,10 @@
-import { beginsObject, type EngineRoute, jsonFields, routeLike } from '../protocol/index.ts';
+import {
+  beginsObject,
+  type EngineRoute,
+  jsonFields,
+  type RequestCost,
+  routeLike,
+} from '../protocol/index.ts';
 import { isNull, readingJson } from './json.ts';
 
 /** The fields that make up an engine's prompt, in the order in which chat templates write them. */
@@ -173,10 +179,18 @@ function withoutAnswers(bytes: number, given: LengthFields): Lengths {
 }
 
 /**
+ * Estimates the most that a request may cost.
+ * @param modelLength the tokens that prompt and answer may have together; null: unknown
+ */
+export function costOf(lengths: Lengths, modelLength: number | null): RequestCost {
+  return { tokens: tokensOf(lengths, modelLength) };
+}
+
+/**
  * Estimates the most tokens that a request may cost.
  * @param modelLength the tokens that prompt and answer may have together; null: unknown
  */
-export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength: number | null): number {
+function tokensOf({ input, prompts, answers, most }: Lengths, modelLength: number | null): number {
   const longest = modelLength ?? Number.POSITIVE_INFINITY;
   const asked = Math.min(input, longest * prompts);
   if (answers === 0) return Math.min(asked, MOST_TOKENS);

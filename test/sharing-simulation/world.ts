@@ -205,7 +205,14 @@ class World {
   #submit(job: Job): void {
     const { id, tenant, reserved } = job;
     const { name, weight, limits } = tenant;
-    const all = { tenant: name, token_name: name, weight, limits, tokens: reserved, prefix: prefixOf(job) };
+    const all = {
+      tenant: name,
+      token_name: name,
+      weight,
+      limits,
+      cost: { tokens: reserved },
+      prefix: prefixOf(job),
+    };
     job.state = 'pending';
     this.#promises.submitted(job);
     if (job.isStored) this.#queue.submit({ id, ...all, max_attempts: 100 });

@@ -16,7 +16,7 @@ export function waits(limits: Limits, more: Partial<WaitingRequest> = {}): Parti
 
 /** A stored job that may cost 10 tokens. */
 export function stored(limits: Limits | null, more: Partial<SubmitJob> = {}): Partial<SubmitJob> {
-  return { tenant: 'a', token_name: 'a', limits, tokens: 10, ...more };
+  return { tenant: 'a', token_name: 'a', limits, cost: { tokens: 10 }, ...more };
 }
 
 /** A worker answers what it was given last. @param tokens of its answer */

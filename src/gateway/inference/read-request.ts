@@ -2,7 +2,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import { dialectOf, engineRoute } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
-import { boundOf, lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
+import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';
 import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
 import { type Caller, viewerOf } from '../auth/authorize.ts';
 import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
@@ -77,7 +77,7 @@ export async function readRequest(
     const lengths = token?.limits
       ? asHttp(() => lengthsOf(pathname, read.facts.jsonBytes, read.facts.fields))
       : null;
-    const cost = lengths && tokensOf(lengths, await lengthOfModel(env, queueId, model));
+    const cost = lengths && costOf(lengths, await lengthOfModel(env, queueId, model));
     const terms = stream ? termsOf(pathname, read.facts) : undefined;
     freeBytes(bytes);
     const permissions = permissionsOf(token, aliases);
@@ -96,7 +96,7 @@ export async function readRequest(
       payload: read.payload,
       model: owner ?? model ?? (engineRoute(path)?.isOfAnyModel ? await anyModel(env, queueId) : null),
       ...submitter,
-      ...(cost !== null && { tokens: cost }),
+      ...(cost !== null && { cost }),
       priority,
       ...(prefix !== undefined && { prefix }),
       ...(terms && { terms }),

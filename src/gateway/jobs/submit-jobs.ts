@@ -9,7 +9,7 @@ import {
   type Unserved,
 } from '../../queue/rpc.ts';
 import { jobFacts, withModel } from '../../request-facts/job-facts.ts';
-import { tokensOf } from '../../request-facts/lengths.ts';
+import { costOf } from '../../request-facts/lengths.ts';
 import { lengthOfModel } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
 import { type Env, type ModelAliases, modelAliases } from '../env.ts';
@@ -134,7 +134,7 @@ async function withFacts(
       ...job,
       ...(isAlias && model !== null && { model, payload: withModel(payload, facts, model) }),
       ...(prefix !== undefined && { prefix }),
-      ...(job.limits && { tokens: tokensOf(facts.lengths, await lengthOfModel(env, queueId, model)) }),
+      ...(job.limits && { cost: costOf(facts.lengths, await lengthOfModel(env, queueId, model)) }),
     };
   } finally {
     if (bytes) freeBytes(bytes);

@@ -78,10 +78,7 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     has_room: false,
     is_repeat: earlier !== null,
-    extras: extrasOf(
-      asked,
-      asked.limits ? costOfModel(core, asked.model, asked.tokens ?? 0, configId) : null,
-    ),
+    extras: extrasOf(asked, asked.limits ? costOfModel(core, asked.model, asked.cost, configId) : null),
     held: null,
     admitted_at: wasAdmitted && earlier && 'admitted_at' in earlier ? earlier.admitted_at : null,
     passed_over: 0,

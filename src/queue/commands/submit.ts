@@ -167,10 +167,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     tenant: job.tenant ?? null,
     token_name: job.token_name ?? null,
     stream: job.stream ? 1 : 0,
-    extras: extrasOf(
-      job,
-      job.limits ? costOfModel(core, job.model ?? null, job.tokens ?? 0, configId) : null,
-    ),
+    extras: extrasOf(job, job.limits ? costOfModel(core, job.model ?? null, job.cost, configId) : null),
     model: job.model ?? null,
   });
   emit(core, row, 'submitted');

@@ -1,6 +1,6 @@
-import type { Cost } from '../../admission/job.ts';
+import { type Cost, NO_COST } from '../../admission/job.ts';
 import type { PoolChoice, PoolStart } from '../../fleet/rpc.ts';
-import { listNames } from '../../protocol/index.ts';
+import { listNames, type RequestCost } from '../../protocol/index.ts';
 import { servesModel } from './worker.ts';
 import type { Workers } from './workers.ts';
 
@@ -47,18 +47,19 @@ export function isNamed(model: string | null): model is string {
 /**
  * Returns what a job may cost, and the model that answers it: where the job names none or only its pool, that is what
  * the engines of the pool serve.
+ * @param cost as the gateway tells it; left out: nothing is known of it
  * @param configId the job's pool; null if none is known
  */
 export function costOfModel(
   core: Pools,
   model: string | null,
-  tokens: number,
+  cost: RequestCost | undefined,
   configId: string | null,
 ): Cost {
-  if (isNamed(model) && model !== configId) return { model, tokens };
+  if (isNamed(model) && model !== configId) return { ...(cost ?? NO_COST), model };
   const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
   const served = workers.find(({ models }) => models.length > 0)?.models[0];
-  return { model, ...(served !== undefined && { served }), tokens };
+  return { ...(cost ?? NO_COST), model, ...(served !== undefined && { served }) };
 }
 
 /**

@@ -78,21 +78,23 @@ describe('tokens a minute', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
-    queue.request(limited(limits, { tokens: 90 }));
-    expect(queue.request(limited(limits, { tokens: 20 }))).toMatchObject([{ reason: 'over_limit' }]);
+    queue.request(limited(limits, { cost: { tokens: 90 } }));
+    expect(queue.request(limited(limits, { cost: { tokens: 20 } }))).toMatchObject([
+      { reason: 'over_limit' },
+    ]);
     settle(queue, worker, 15);
     expect(standing(queue).tokens_per_minute).toEqual({ used: 15, limit: 100 });
-    expect(queue.request(limited(limits, { tokens: 85 }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { cost: { tokens: 85 } }))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('admit one request that may cost more than a minute has, alone', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
-    expect(queue.request(limited(limits, { tokens: 5000 }))).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.request(limited(limits, { tokens: 1 }))).toMatchObject([{ reason: 'over_limit' }]);
+    expect(queue.request(limited(limits, { cost: { tokens: 5000 } }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { cost: { tokens: 1 } }))).toMatchObject([{ reason: 'over_limit' }]);
     settle(queue, worker, 300);
-    expect(queue.request(limited(limits, { tokens: 1 }))).toMatchObject([
+    expect(queue.request(limited(limits, { cost: { tokens: 1 } }))).toMatchObject([
       { reason: 'over_limit', retry_after_seconds: 61 },
     ]);
   });
@@ -211,7 +213,7 @@ describe('stored jobs', () => {
       ['large', 50],
       ['small', 10],
     ] as const)
-      queue.job(stored(limits, { id, tokens }));
+      queue.job(stored(limits, { id, cost: { tokens } }));
     expect(queue.state('small')).toBe('pending');
     queue.queue.do('cancel', 'large', 'cancelled', null);
     expect(queue.state('small')).toBe('leased');
@@ -249,7 +251,7 @@ describe('stored jobs', () => {
     const worker = queue.worker('w', { capacity: 1 });
     const limits = { running: 1, tokens_per_minute: 100 };
     queue.request({ tenant: 'other' });
-    queue.job(stored(limits, { id: 'line', priority: -10, tokens: 100 }));
+    queue.job(stored(limits, { id: 'line', priority: -10, cost: { tokens: 100 } }));
     const asked = queue.request(limited(limits));
     expect(asked).toEqual([]);
     settle(queue, worker);

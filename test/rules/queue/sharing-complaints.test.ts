@@ -22,7 +22,7 @@ describe('a key that has reached its limit', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 100 });
     const limits = { tokens_per_minute: 1000 };
-    queue.request(limited(limits, { tokens: 1000 }));
+    queue.request(limited(limits, { cost: { tokens: 1000 } }));
     expect(queue.request(limited(limits))).toMatchObject([{ reason: 'over_limit' }]);
     settle(queue, worker, 5);
     expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
@@ -68,7 +68,7 @@ describe('one heavy user', () => {
     queue.worker('w', { capacity: 1 });
     queue.request({ tenant: 'other' });
     const limits = { running: 1, requests_per_minute: 1, tokens_per_minute: 100 };
-    for (let n = 0; n < 50; n++) queue.job(stored(limits, { priority: -10, tokens: 100 }));
+    for (let n = 0; n < 50; n++) queue.job(stored(limits, { priority: -10, cost: { tokens: 100 } }));
     // It waits for a slot as others do, and not for its limits.
     expect(queue.request(limited(limits))).toEqual([]);
   });

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { bodyFacts } from '../../../src/request-facts/body-facts.ts';
 import { jobFacts } from '../../../src/request-facts/job-facts.ts';
-import { lengthsOf, tokensOf } from '../../../src/request-facts/lengths.ts';
+import { costOf, lengthsOf } from '../../../src/request-facts/lengths.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const cost = (path: string, body: object, length: number | null = null) => {
   const { jsonBytes, fields } = bodyFacts(bytes(JSON.stringify(body)), null);
-  return tokensOf(lengthsOf(path, jsonBytes, fields), length);
+  return costOf(lengthsOf(path, jsonBytes, fields), length).tokens;
 };
 /** A body of about 400 bytes, 100 tokens. */
 const PROMPT = { prompt: 'x'.repeat(386) };
@@ -78,7 +78,7 @@ describe('what a request may cost', () => {
 
   it('is the prompt alone where nothing is generated', () => {
     expect(cost('/v1/embeddings', { input: 'x'.repeat(386), max_tokens: 50 })).toBeLessThan(110);
-    expect(tokensOf(lengthsOf('/v1/audio/transcriptions', 0, {}), null)).toBe(0);
+    expect(costOf(lengthsOf('/v1/audio/transcriptions', 0, {}), null).tokens).toBe(0);
   });
 
   it('is bounded, whatever is asked for', () => {
@@ -106,10 +106,10 @@ describe('what a request may cost', () => {
     ],
     ['runpod', { input: { ...PROMPT, max_tokens: 1, sampling_params: { max_tokens: 50 } } }],
   ])('of a stored job is that of its request: %s %j', (type, payload) => {
-    about(tokensOf(jobFacts(type, bytes(JSON.stringify(payload))).lengths, 1000), 150);
+    about(costOf(jobFacts(type, bytes(JSON.stringify(payload))).lengths, 1000).tokens, 150);
   });
 
   it('of a chat job without a bound is the default that the worker puts in', () => {
-    about(tokensOf(jobFacts('chat_completion', bytes(JSON.stringify(CHAT))).lengths, 8000), 612);
+    about(costOf(jobFacts('chat_completion', bytes(JSON.stringify(CHAT))).lengths, 8000).tokens, 612);
   });
 });
