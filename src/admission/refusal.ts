@@ -1,4 +1,4 @@
-import { type Waiting, waitsFor } from '../protocol/index.ts';
+import { limitWords, type Waiting, waitsFor } from '../protocol/index.ts';
 import type { Rates } from './account.ts';
 import type { OverLimit } from './scope.ts';
 import { isBudget } from './windows.ts';
@@ -57,23 +57,13 @@ export function waitOf(tokenName: string | null, over: OverLimit | null): Waitin
   return waitsFor('limit', clauseOf(name, over), { until: over.opens_at, advice });
 }
 
-const WHAT: Record<Exclude<OverLimit['limit'], 'unknown'>, string> = {
-  requests_per_minute: 'requests a minute',
-  tokens_per_minute: 'tokens a minute',
-  tokens_per_day: 'tokens a day',
-  tokens_per_month: 'tokens a month',
-  dollars_per_day: 'US dollars a day',
-  dollars_per_month: 'US dollars a month',
-  running: 'requests at a time',
-};
-
 /** Words the limit as a clause: `the token "a" has reached its limit of 60 requests a minute`. */
 function clauseOf(tokenName: string | null, { limit, most, models, tenant }: OverLimit): string {
   const token = `the token "${tokenName ?? ''}"`;
   if (limit === 'unknown') return `the queue has started again and does not know yet what runs for ${token}`;
   const who = tenant === null ? token : `the tenant "${tenant}"`;
   const of = models === null ? '' : ` for "${models}"`;
-  return `${who} has reached its limit of ${most} ${WHAT[limit]}${of}`;
+  return `${who} has reached its limit of ${most} ${limitWords(limit)}${of}`;
 }
 
 /** The headers' whole names: composing them for every answer would take longer than the rest of this file. */

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { SCOPES } from '../settings/token-entry.ts';
 import { finish, list, withStateOption } from './command-line.ts';
+import { LIMIT_FLAGS } from './tokens/limit-options.ts';
 
 /** Adds the commands `token …`, which say who may use a queue. */
 export function addTokenCommands(program: Command): void {
@@ -64,30 +65,15 @@ function withPlace(command: Command): Command {
 }
 
 function withTerms(command: Command): Command {
-  return command
+  command
     .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
     .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
     .option('--expires <when>', 'when it expires: 90d, 12h, or a date')
     .option('--weight <number>', 'its share of the slots while others wait: 2 gets twice as much as 1')
     .option('--priority <number>', 'priority of requests and jobs that name none (default 0)')
-    .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)')
-    .option(
-      '--requests-per-minute <number>',
-      "most requests a minute, by model too: '600,qwen-*=60'; none removes the limit",
-    )
-    .option('--tokens-per-minute <number>', 'most tokens of prompts and answers a minute, in the same form')
-    .option('--tokens-per-day <number>', 'most tokens from midnight to midnight in UTC, in the same form')
-    .option('--tokens-per-month <number>', 'most tokens a month, in the same form')
-    .option('--dollars-per-day <number>', 'most US dollars a day, as far as the price of workers is known')
-    .option('--dollars-per-month <number>', 'most US dollars a month')
-    .option(
-      '--tenant-tokens-per-day <number>',
-      'most tokens a day of all tokens of its tenant; none removes the limit',
-    )
-    .option('--tenant-tokens-per-month <number>', 'most tokens a month of its tenant')
-    .option('--tenant-dollars-per-day <number>', 'most US dollars a day of its tenant')
-    .option('--tenant-dollars-per-month <number>', 'most US dollars a month of its tenant')
-    .option('--running <number>', 'most requests and stored jobs that run at a time, in the same form');
+    .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)');
+  for (const { flag, help } of LIMIT_FLAGS) command.option(`${flag} <number>`, help);
+  return command;
 }
 
 function scopes(text: string): string[] {

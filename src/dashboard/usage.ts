@@ -1,4 +1,5 @@
-import type { LimitView, PoolSharing, RateLimits } from '../protocol/tokens.ts';
+import { LIMITS, type LimitName, limitWords, RATE_LIMITS } from '../protocol/token-terms.ts';
+import type { LimitView, PoolSharing } from '../protocol/tokens.ts';
 import * as format from '../show/format.ts';
 
 /** This file combines what the API reports of usage and sharing, and puts it into words. */
@@ -152,18 +153,17 @@ export function nameOf(tenant: string | null): string {
 /** A limit of which this share is used counts as nearly used. */
 const NEAR_END = 0.8;
 
-type Amount = (amount: number | null) => string;
-
 /** The limits in order: first those that renew within a minute or with the next answer, then budgets. */
-const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
-  ['requests_per_minute', 'requests a minute', format.count],
-  ['tokens_per_minute', 'tokens a minute', format.count],
-  ['running', 'running at a time', format.count],
-  ['tokens_per_day', 'tokens a day', format.count],
-  ['tokens_per_month', 'tokens a month', format.count],
-  ['dollars_per_day', 'a day', format.money],
-  ['dollars_per_month', 'a month', format.money],
-];
+const RATES = RATE_LIMITS.toSorted(
+  (one, other) => Number(LIMITS[one].isBudget) - Number(LIMITS[other].isBudget),
+);
+
+/** Says how much of a limit is used: `8 of 10 requests a minute`, `$4.50 of $5.00 a day`. */
+function usedInWords(name: LimitName, { used, limit }: LimitView[LimitName]): string {
+  const isMoney = LIMITS[name].unit === 'dollars';
+  const amount = isMoney ? format.money : format.count;
+  return `${amount(used)} of ${amount(limit)} ${isMoney ? LIMITS[name].per : limitWords(name)}`;
+}
 
 /** A token or tenant whose limit is nearly used, or holds jobs back. */
 export interface NearEnd {
@@ -178,16 +178,14 @@ export interface NearEnd {
  */
 export function nearEnd(limit: LimitView): NearEnd | null {
   const { token_name, tenant, models, held } = limit;
-  const [worst] = RATES.map(([key, name, words]) => ({
+  const [worst] = RATES.map((name) => ({
     name,
-    words,
-    ...limit[key],
-    share: shareOf(limit[key]),
+    share: shareOf(limit[name]),
   })).sort((one, other) => (other.share ?? 0) - (one.share ?? 0));
   const isNear = worst !== undefined && (worst.share ?? 0) >= NEAR_END;
   if (!isNear && held === 0) return null;
   const jobs = format.plural(held, 'job');
-  const used = isNear ? `${worst.words(worst.used)} of ${worst.words(worst.limit)} ${worst.name}` : null;
+  const used = isNear ? usedInWords(worst.name, limit[worst.name]) : null;
   return {
     key: `${token_name} ${tenant} ${models}`,
     who: {

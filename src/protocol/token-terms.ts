@@ -1,18 +1,96 @@
-import type { Limits, RateLimits, TokenView } from './tokens.ts';
+import type { Budgets, Limits, RateLimits, TokenView } from './tokens.ts';
+
+/** The facts about a limit from which all places show it. */
+interface LimitFacts {
+  unit: 'number' | 'dollars';
+  /** Whether it counts all of a day or month; all tokens of a tenant may have one together. */
+  isBudget: boolean;
+  /** What is limited, behind its amount: `requests`. */
+  what: string;
+  per: string;
+  /** Both at once, in little room. */
+  short: string;
+  /** Explains the option of `token create` and `token set`. */
+  help: string;
+}
 
 /**
- * The names of a token's limits. They do not stand beside their schema: the page imports them, and its content security
- * policy forbids what zod compiles.
+ * A token's limits: a new one without its row does not compile. They do not stand beside their schema: the page imports
+ * them, and its content security policy forbids what zod compiles.
  */
-export const RATE_LIMITS = [
-  'requests_per_minute',
-  'tokens_per_minute',
-  'tokens_per_day',
-  'tokens_per_month',
-  'dollars_per_day',
-  'dollars_per_month',
-  'running',
-] as const;
+export const LIMITS = {
+  requests_per_minute: {
+    unit: 'number',
+    isBudget: false,
+    what: 'requests',
+    per: 'a minute',
+    short: 'requests/min',
+    help: "most requests a minute, by model too: '600,qwen-*=60'; none removes the limit",
+  },
+  tokens_per_minute: {
+    unit: 'number',
+    isBudget: false,
+    what: 'tokens',
+    per: 'a minute',
+    short: 'tokens/min',
+    help: 'most tokens of prompts and answers a minute, in the same form',
+  },
+  tokens_per_day: {
+    unit: 'number',
+    isBudget: true,
+    what: 'tokens',
+    per: 'a day',
+    short: 'tokens/day',
+    help: 'most tokens from midnight to midnight in UTC, in the same form',
+  },
+  tokens_per_month: {
+    unit: 'number',
+    isBudget: true,
+    what: 'tokens',
+    per: 'a month',
+    short: 'tokens/month',
+    help: 'most tokens a month, in the same form',
+  },
+  dollars_per_day: {
+    unit: 'dollars',
+    isBudget: true,
+    what: 'US dollars',
+    per: 'a day',
+    short: '/day',
+    help: 'most US dollars a day, as far as the price of workers is known',
+  },
+  dollars_per_month: {
+    unit: 'dollars',
+    isBudget: true,
+    what: 'US dollars',
+    per: 'a month',
+    short: '/month',
+    help: 'most US dollars a month',
+  },
+  running: {
+    unit: 'number',
+    isBudget: false,
+    what: 'requests',
+    per: 'at a time',
+    short: 'at a time',
+    help: 'most requests and stored jobs that run at a time, in the same form',
+  },
+} as const satisfies {
+  [Name in LimitName]: LimitFacts & { isBudget: Name extends keyof Budgets ? true : false };
+};
+
+export type LimitName = keyof RateLimits;
+
+export const RATE_LIMITS = Object.keys(LIMITS) as LimitName[];
+
+/** The limits that all tokens of a tenant may have together. */
+export const TENANT_LIMITS = RATE_LIMITS.filter((name): name is keyof Budgets => LIMITS[name].isBudget);
+
+/** Returns what a limit is of: `requests a minute`. */
+export function limitWords(name: LimitName): string {
+  const { what, per } = LIMITS[name];
+  return `${what} ${per}`;
+}
 
 type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'>;
 
@@ -33,17 +111,10 @@ function limitsText({ models = {}, tenant, ...all }: Limits): string {
 }
 
 function ratesText(limits: RateLimits): string {
-  const { requests_per_minute, tokens_per_minute, tokens_per_day, tokens_per_month, running } = limits;
-  const { dollars_per_day, dollars_per_month } = limits;
-  return [
-    requests_per_minute && `${requests_per_minute} requests/min`,
-    tokens_per_minute && `${tokens_per_minute} tokens/min`,
-    tokens_per_day && `${tokens_per_day} tokens/day`,
-    tokens_per_month && `${tokens_per_month} tokens/month`,
-    dollars_per_day && `$${dollars_per_day}/day`,
-    dollars_per_month && `$${dollars_per_month}/month`,
-    running && `${running} at a time`,
-  ]
-    .filter(Boolean)
-    .join(', ');
+  return RATE_LIMITS.flatMap((name) => {
+    const { unit, short } = LIMITS[name];
+    const amount = limits[name];
+    if (!amount) return [];
+    return unit === 'dollars' ? `$${amount}${short}` : `${amount} ${short}`;
+  }).join(', ');
 }

@@ -46,7 +46,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.getByRole('link', { name: 'Usage' }).click();
   // One runs by now: that of the team that had less.
   await page.getByText('team-a waits with 3 jobs.').waitFor();
-  await page.getByText('1 of 1 running at a time').waitFor();
+  await page.getByText('1 of 1 requests at a time').waitFor();
   await page.getByText('team-a, all tokens, for team-a-ci: 400 of 400 tokens a day').waitFor();
   const rows = page.locator('tbody tr[data-id]');
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);

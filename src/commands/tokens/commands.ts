@@ -67,7 +67,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      `Say what to change: ${['--models', '--routes', '--expires', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS].join(', ')}; "none" takes one away.`,
+      `Say what to change: ${['--models', '--routes', '--expires', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS.map(({ flag }) => flag)].join(', ')}; "none" takes one away.`,
     );
   }
   await place.set(name, changes);

@@ -1,34 +1,46 @@
-import { UserError } from '../../process/index.ts';
-import { type Budgets, Limits, type RateLimits, schemaWords } from '../../protocol/index.ts';
+import { UserError } from '../../process/exit-codes.ts';
+import {
+  type Budgets,
+  LIMITS,
+  type LimitName,
+  Limits,
+  limitWords,
+  RATE_LIMITS,
+  schemaWords,
+  TENANT_LIMITS,
+} from '../../protocol/index.ts';
 
-type LimitName = keyof RateLimits;
+interface Option<Name extends LimitName> {
+  name: Name;
+  flag: string;
+  /** The option's name in commander. */
+  key: string;
+}
 
-/** The limit of each option, and its flag, by the option's name in commander. */
-const OPTIONS = {
-  requestsPerMinute: { name: 'requests_per_minute', flag: '--requests-per-minute' },
-  tokensPerMinute: { name: 'tokens_per_minute', flag: '--tokens-per-minute' },
-  tokensPerDay: { name: 'tokens_per_day', flag: '--tokens-per-day' },
-  tokensPerMonth: { name: 'tokens_per_month', flag: '--tokens-per-month' },
-  dollarsPerDay: { name: 'dollars_per_day', flag: '--dollars-per-day' },
-  dollarsPerMonth: { name: 'dollars_per_month', flag: '--dollars-per-month' },
-  running: { name: 'running', flag: '--running' },
-} as const satisfies Record<string, { name: LimitName; flag: string }>;
+const OPTIONS = RATE_LIMITS.map((name) => optionOf(name, name));
 
-/** The limits of the tenant by option. A tenant has limits for all models together only. */
-const TENANT_OPTIONS = {
-  tenantTokensPerDay: { name: 'tokens_per_day', flag: '--tenant-tokens-per-day' },
-  tenantTokensPerMonth: { name: 'tokens_per_month', flag: '--tenant-tokens-per-month' },
-  tenantDollarsPerDay: { name: 'dollars_per_day', flag: '--tenant-dollars-per-day' },
-  tenantDollarsPerMonth: { name: 'dollars_per_month', flag: '--tenant-dollars-per-month' },
-} as const satisfies Record<string, { name: keyof Budgets; flag: string }>;
+/** The limits of the tenant: a tenant has them for all models alone. */
+const TENANT_OPTIONS = TENANT_LIMITS.map((name) => optionOf(name, `tenant_${name}`));
+
+function optionOf<Name extends LimitName>(name: Name, option: string): Option<Name> {
+  const key = option.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  return { name, flag: `--${option.replaceAll('_', '-')}`, key };
+}
+
+type Camel<Text extends string> = Text extends `${infer Word}_${infer Rest}`
+  ? `${Word}${Capitalize<Camel<Rest>>}`
+  : Text;
 
 /** The options of `token create` and `token set` as texts: `60`, `600,qwen-*=60` by model, `none`. */
-export type LimitOptions = { [Key in keyof typeof OPTIONS | keyof typeof TENANT_OPTIONS]?: string };
+export type LimitOptions = { [Key in Camel<LimitName | `tenant_${keyof Budgets}`>]?: string };
 
-/** The flags of all limits. */
-export const LIMIT_FLAGS = [...Object.values(OPTIONS), ...Object.values(TENANT_OPTIONS)].map(
-  ({ flag }) => flag,
-);
+/** The flags of all limits with what they are. */
+export const LIMIT_FLAGS = [
+  ...OPTIONS.map(({ name, flag }) => ({ flag, help: LIMITS[name].help as string })),
+  ...TENANT_OPTIONS.map(({ name, flag }) => {
+    return { flag, help: `most ${limitWords(name)} of all tokens of its tenant; none removes the limit` };
+  }),
+];
 
 /**
  * Returns the limits of a token, where those that the options name replace earlier ones of the same kind.
@@ -68,11 +80,11 @@ export function limitsIn(options: LimitOptions, before: Limits | null): Limits |
 
 /** Returns those of these options that are given. */
 function given<Name extends LimitName>(
-  known: Record<string, { name: Name; flag: string }>,
-  options: Record<string, unknown>,
-): { name: Name; flag: string; text: string }[] {
-  return Object.entries(known).flatMap(([key, option]) => {
-    const text = options[key];
+  known: readonly Option<Name>[],
+  options: LimitOptions,
+): (Option<Name> & { text: string })[] {
+  return known.flatMap((option) => {
+    const text = (options as Record<string, unknown>)[option.key];
     return typeof text === 'string' ? [{ ...option, text }] : [];
   });
 }
@@ -91,7 +103,7 @@ function amountsIn(
   flag: string,
 ): { pattern: string | null; amount: number }[] {
   if (text.trim() === 'none') return [];
-  const { form, least, expected } = name.startsWith('dollars') ? DOLLARS : WHOLE;
+  const { form, least, expected } = LIMITS[name].unit === 'dollars' ? DOLLARS : WHOLE;
   return text.split(',').map((part) => {
     const at = part.lastIndexOf('=');
     const amount = form.test(part.slice(at + 1)) ? Number(part.slice(at + 1)) : 0;

@@ -1,31 +1,37 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { RATE_LIMITS } from '../../protocol/token-terms.ts';
-import type { Budgets, NewToken, TokenView } from '../../protocol/tokens.ts';
+import {
+  LIMITS,
+  type LimitName,
+  limitWords,
+  RATE_LIMITS,
+  TENANT_LIMITS,
+} from '../../protocol/token-terms.ts';
+import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
 const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
 
-/** The fields of numbers, all optional. */
+/** The fields of limits, all optional. */
+const LIMIT_NUMBERS = RATE_LIMITS.map((name) => limitField(name, 'at most'));
+
+/** The fields for all tokens of the tenant together: those of `limits.tenant`. */
+const TENANT_NUMBERS = TENANT_LIMITS.map((name) => limitField(name, 'of the tenant'));
+
+/** Returns the field of a limit, named as `Dollars a day, at most`. */
+function limitField<Name extends LimitName>(name: Name, end: string) {
+  const words = limitWords(name).replace('US ', '');
+  const label = `${words[0]!.toUpperCase()}${words.slice(1)}, ${end}`;
+  return { name, label, ...(LIMITS[name].unit === 'dollars' ? { min: 0.01, step: 0.01 } : { min: 1 }) };
+}
+
+/** All fields of numbers. */
 const NUMBERS = [
-  { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
-  { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
-  { name: 'tokens_per_day', label: 'Tokens a day, at most', min: 1 },
-  { name: 'tokens_per_month', label: 'Tokens a month, at most', min: 1 },
-  { name: 'dollars_per_day', label: 'Dollars a day, at most', min: 0.01, step: 0.01 },
-  { name: 'dollars_per_month', label: 'Dollars a month, at most', min: 0.01, step: 0.01 },
-  { name: 'running', label: 'At a time, at most', min: 1 },
+  ...LIMIT_NUMBERS,
   { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
   { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },
   { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
 ] as const;
-
-/** The fields for all tokens of the tenant together: those of `limits.tenant`. */
-const TENANT_NUMBERS = NUMBERS.filter(({ name }) => /_per_(?:day|month)$/.test(name)).map((field) => ({
-  ...field,
-  name: field.name as keyof Budgets,
-  label: field.label.replace('at most', 'of the tenant'),
-}));
 const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
 
 /** The fields of comma-separated lists. */

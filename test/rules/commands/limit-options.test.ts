@@ -1,6 +1,8 @@
+import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { addTokenCommands } from '../../../src/commands/token-commands.ts';
 import { limitsIn } from '../../../src/commands/tokens/limit-options.ts';
-import { termsText } from '../../../src/protocol/index.ts';
+import { Budgets, RateLimits, termsText } from '../../../src/protocol/index.ts';
 
 describe('limits on a command line', () => {
   it('are for all, and by model', () => {
@@ -51,4 +53,14 @@ describe('limits on a command line', () => {
     expect(limitsIn({ tenantTokensPerDay: 'none' }, before)).toEqual({ running: 4 });
     expect(() => limitsIn({ tenantTokensPerDay: '9,qwen=5' }, null)).toThrow(/--tenant-tokens-per-day/);
   });
+});
+
+it('every limit, and every budget of the tenant, has an option of token set', () => {
+  const program = new Command();
+  addTokenCommands(program);
+  const set = program.commands[0]!.commands.find((command) => command.name() === 'set')!;
+  const options = Object.fromEntries(set.options.map((option) => [option.attributeName(), '9']));
+  const { tenant, ...own } = limitsIn(options, null)!;
+  expect(Object.keys(own).sort()).toEqual(Object.keys(RateLimits.shape).sort());
+  expect(Object.keys(tenant!).sort()).toEqual(Object.keys(Budgets.shape).sort());
 });

@@ -122,7 +122,7 @@ describe('a limit near its end', () => {
       { dollars_per_day: { used: 0.05, limit: 5 }, held: 3 },
       '3 jobs held back: they need more than is left of its limits',
     ],
-    [{ running: { used: 1, limit: 1 }, held: 1 }, '1 of 1 running at a time, 1 job held back'],
+    [{ running: { used: 1, limit: 1 }, held: 1 }, '1 of 1 requests at a time, 1 job held back'],
   ])('%j: %s', (more, what) => {
     expect(nearEnd(limit(more))?.what).toBe(what);
   });
