@@ -12,7 +12,6 @@ import {
   type RelayedResult,
   splitEvents,
 } from '../../protocol/index.ts';
-import { AddedUsage } from '../answers/added-usage.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { EventPipeline, Events } from '../answers/events.ts';
 import { finalFailure } from '../failure.ts';
@@ -29,7 +28,7 @@ import {
   gaveUp,
   redirected,
 } from './engine-failures.ts';
-import { choicesOf, headOf, relayEvents, roomIn } from './relay-events.ts';
+import { choicesOf, headOf, relayEvents, roomIn, transformsOf } from './relay-events.ts';
 import { send, sendMovable } from './send-request.ts';
 import { generatedTokens, usageInBody } from './usage.ts';
 import { checkWhole, isJudged } from './whole-answer.ts';
@@ -78,7 +77,7 @@ export async function runEngineRequest(
   if (answer.status >= 300) throw redirected(answer);
   const rest = isEvents ? await checkEvents(attempt, request, watch) : null;
   if (!isEvents) await checkBody(attempt, request, answer, bytes);
-  const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
+  const body = keptBody(isEvents ? asRead(bytes, added) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
     replay?.head(headOf(answer, request));
@@ -109,7 +108,7 @@ function eventsToReplay(
   replay: AnswerCopy,
   isAdded: boolean,
 ): { write(events: Events): void; end(rest: Events | null): void } {
-  const pipeline = new EventPipeline(isAdded ? [new AddedUsage()] : [], ({ bytes }) => replay.write(bytes));
+  const pipeline = new EventPipeline(transformsOf(isAdded), ({ bytes }) => replay.write(bytes));
   return {
     write: (events) => {
       if (watch.isGivenUp && hasChoices(request.path)) throw gaveUp();
@@ -122,10 +121,12 @@ function eventsToReplay(
   };
 }
 
-/** Returns a whole stream without the event of usage that its caller did not ask for. */
-function withoutUsage(bytes: Buffer): Buffer {
+/** Returns a whole stream as its reader gets it. @param isAdded whether its caller did not ask for its usage */
+function asRead(bytes: Buffer, isAdded: boolean): Buffer {
+  const transforms = transformsOf(isAdded);
+  if (transforms.length === 0) return bytes;
   const kept: Uint8Array[] = [];
-  const pipeline = new EventPipeline([new AddedUsage()], (events) => kept.push(events.bytes));
+  const pipeline = new EventPipeline(transforms, (events) => kept.push(events.bytes));
   pipeline.push(Events.ofBytes(bytes));
   pipeline.end(false);
   return Buffer.concat(kept);

@@ -44,13 +44,17 @@ const MOVING_HELD_BYTES = 8 * bounds.MOVING_BODY_BYTES;
  * Returns the transforms that the engine's events pass through on their way to a reader, who gets nothing that only the
  * worker asked for.
  * @param isCounted whether the engine was asked for a usage that the caller did not ask for
+ * @param movable left out: the answer is not moved to another worker, as a stored job's never is
  */
-function transformsOf(isCounted: boolean, moving: Moving | null, log: AnswerLog): EventTransform[] {
-  const stops = moving && StopHold.of(moving.plan);
+export function transformsOf(
+  isCounted: boolean,
+  movable: { moving: Moving; log: AnswerLog } | null = null,
+): EventTransform[] {
+  const stops = movable && StopHold.of(movable.moving.plan);
   return [
     ...(isCounted ? [new AddedUsage()] : []),
     ...(stops === null ? [] : [stops]),
-    ...(moving === null ? [] : [new TokenReports(log, moving, stops)]),
+    ...(movable === null ? [] : [new TokenReports(movable.log, movable.moving, stops)]),
   ];
 }
 
@@ -111,7 +115,8 @@ export async function relayEvents(
   const from = movable?.from ?? null;
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
   log.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
-  const pipeline = new EventPipeline(transformsOf(added, movable, log), (events) => log.writeEvents(events));
+  const transforms = transformsOf(added, movable && { moving: movable, log });
+  const pipeline = new EventPipeline(transforms, (events) => log.writeEvents(events));
   const isCompletion = hasChoices(request.path);
   const pass = (events: Events) => {
     pipeline.push(events);
