@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { freePort } from '../src/process/free-port.ts';
 
 /**
  * Counts the files and functions of `src/` that run on the way of a job: it starts the whole road with a
@@ -34,7 +35,7 @@ if (values.help) {
 }
 const checkout = resolve(positionals[0] ?? join(import.meta.dirname, '..'));
 const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-way-'));
-const port = 20_000 + (process.pid % 20_000);
+const port = await freePort();
 const url = `http://127.0.0.1:${port}`;
 
 type Ran = Map<string, Set<string>>;
