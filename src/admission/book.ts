@@ -21,8 +21,8 @@ interface Admitted {
 /**
  * Keeps what each admitted job holds of the limits of its token and its tenant, and says which limit forbids another.
  *
- * What is used, and the counted requests that go on, are written together with the usage that they come from. Rows show
- * which stored jobs are admitted, and workers report which requests from before a restart they run.
+ * The book writes used amounts and counted requests together with the usage that they come from. Rows show
+ * which stored jobs are admitted, and workers report which requests of before a restart they still run.
  */
 export class Book {
   readonly #now: () => number;

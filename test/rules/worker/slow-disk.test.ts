@@ -112,30 +112,14 @@ test.each(['loads', 'is healthy'])(
 );
 
 test('a result that the disk brings after a newer attempt at its job began is forgotten', async () => {
-  const spool = new MemorySpool();
-  await leftBehind(spool);
-  const bench = new WorkerBench({}, spool);
-  slow(spool, bench.clock, 6000);
-  bench.worker.start();
-  await bench.clock.advance(5500);
-  bench.queue.open();
-  bench.worker.engineHealthy(['tiny']);
-  bench.queue.grant();
+  const { bench, spool } = await beforeDiskAnswers();
   await bench.push({ fence_token: 2 });
   await bench.clock.advance(500);
   expect([bench.results.length, spool.size, bench.worker.running]).toEqual([0, 0, 1]);
 });
 
 test('a result that the disk brings after an attempt was released is kept', async () => {
-  const spool = new MemorySpool();
-  await leftBehind(spool);
-  const bench = new WorkerBench({}, spool);
-  slow(spool, bench.clock, 6000);
-  bench.worker.start();
-  await bench.clock.advance(5500);
-  bench.queue.open();
-  bench.worker.engineHealthy(['tiny']);
-  bench.queue.grant();
+  const { bench, spool } = await beforeDiskAnswers();
   // All attempts of RunPod's queue have the same fence token.
   await bench.push({ fence_token: 1 });
   bench.queue.close();
@@ -143,3 +127,17 @@ test('a result that the disk brings after an attempt was released is kept', asyn
   await bench.clock.advance(500);
   expect([spool.size, bench.worker.unacknowledged]).toEqual([1, 1]);
 });
+
+/** A worker that takes jobs, half a second before its disk brings the result that was left behind. */
+async function beforeDiskAnswers(): Promise<{ bench: WorkerBench; spool: MemorySpool }> {
+  const spool = new MemorySpool();
+  await leftBehind(spool);
+  const bench = new WorkerBench({}, spool);
+  slow(spool, bench.clock, 6000);
+  bench.worker.start();
+  await bench.clock.advance(5500);
+  bench.queue.open();
+  bench.worker.engineHealthy(['tiny']);
+  bench.queue.grant();
+  return { bench, spool };
+}
