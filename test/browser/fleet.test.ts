@@ -8,6 +8,13 @@ import { openPage } from './page.ts';
 const MANY = 1000;
 const IN_VIEW_AT_MOST = 60;
 
+/** What a busy browser does: a timer that is due comes later than the next frames. */
+const SLOW_TIMER_MS = 500;
+const SLOW_TIMERS = `{
+  const start = setTimeout;
+  globalThis.setTimeout = (call, ms = 0, ...rest) => start(call, Math.max(ms, ${SLOW_TIMER_MS}), ...rest);
+}`;
+
 let open: OpenPage;
 
 const road = startTestQueue();
@@ -93,6 +100,20 @@ describe('the fleet on the page', () => {
     await page.keyboard.press('Escape');
     await table.getByRole('link', { name: 'many-0999' }).waitFor();
     expect(await page.evaluate('scrollY')).toBe(scrolled);
+  });
+
+  it('shows the rows that were in view when somebody goes back, also in a browser that is busy', async () => {
+    const page = await look('?config_id=many&sort=worker');
+    await page.addInitScript(SLOW_TIMERS);
+    await page.reload();
+    const table = page.getByRole('table', { name: 'Workers', exact: true });
+    await table.getByRole('link', { name: 'many-0000' }).waitFor();
+    await page.waitForTimeout(2 * SLOW_TIMER_MS);
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)');
+    await table.getByRole('link', { name: 'many-0999' }).click();
+    await page.getByRole('heading', { name: 'many-0999' }).waitFor();
+    await page.goBack();
+    await table.getByRole('link', { name: 'many-0999' }).waitFor();
   });
 
   it('can be gone through by keys alone', async () => {

@@ -185,7 +185,8 @@ function useRowsInView(body: Body, rows: number, rowHeight: number): [number, nu
     setFirst(Math.max(0, row - OVERSCAN));
   };
   useLayoutEffect(measure, [rows]);
-  useEffect(() => {
+  // The listeners are added before the next frame, since the router scrolls in that frame when somebody goes back.
+  useLayoutEffect(() => {
     addEventListener('scroll', measure, { passive: true });
     addEventListener('resize', measure, { passive: true });
     return () => {
