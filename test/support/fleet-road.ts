@@ -54,10 +54,15 @@ export interface RunningLauncher {
   stateDir: string;
 }
 
-/** `worker-vllm launcher`, in the folder of an earlier one where that is given. */
-export function startLauncher(url: string, path: string, stateDir = stateFolder()): RunningLauncher {
+/** `worker-vllm launcher`, in the folder of an earlier one where that is given. @param program another version's */
+export function startLauncher(
+  url: string,
+  path: string,
+  stateDir = stateFolder(),
+  program?: string,
+): RunningLauncher {
   const args = ['launcher', path, '--url', url, '--state', stateDir, '--id', 'box'];
-  return { process: cli(args), stateDir };
+  return { process: cli(args, {}, undefined, program), stateDir };
 }
 
 /** Looks again and again which workers run as processes of a launcher's folder. */

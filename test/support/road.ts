@@ -58,9 +58,18 @@ export function cleanEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEn
   return { ...Object.fromEntries(inherited), XDG_STATE_HOME: stateHome, ...more };
 }
 
-/** Runs `worker-vllm …`. */
-export function cli(args: string[], env: NodeJS.ProcessEnv = {}, name = `worker-vllm ${args[0]}`): Child {
-  return startProcess(process.execPath, [CLI, ...args], { env: cleanEnvironment(env), cwd: tmpdir(), name });
+/** Runs `worker-vllm …`. @param program another version's `bin/worker-vllm.js` */
+export function cli(
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+  name = `worker-vllm ${args[0]}`,
+  program = CLI,
+): Child {
+  return startProcess(process.execPath, [program, ...args], {
+    env: cleanEnvironment(env),
+    cwd: tmpdir(),
+    name,
+  });
 }
 
 export interface QueueProcess {
@@ -72,14 +81,14 @@ export interface QueueProcess {
 
 /** A queue, ready: `worker-vllm queue`, or `wrangler dev` for tests of the deployed form. Give the port and folder of an earlier one to start it again. */
 export async function startQueue(
-  again: { port?: number; stateDir?: string; env?: NodeJS.ProcessEnv } = {},
+  again: { port?: number; stateDir?: string; env?: NodeJS.ProcessEnv; program?: string } = {},
 ): Promise<QueueProcess> {
   const stateDir = again.stateDir ?? stateFolder();
   const port = again.port ?? (await freePort());
   const env = { QUEUE_RECONNECT_GRACE_SECONDS: '2', ...again.env };
   const process = isDeployed
     ? await startWranglerDev({ port, stateDir, env })
-    : cli(['queue', '--port', String(port), '--state', stateDir], env);
+    : cli(['queue', '--port', String(port), '--state', stateDir], env, undefined, again.program);
   await process.waitForLine(/listening at|Ready on/);
   return { process, url: `http://127.0.0.1:${port}`, port, stateDir };
 }
@@ -104,7 +113,7 @@ export interface WorkerProcess {
 export async function startWorker(
   queueUrl: string,
   id: string,
-  options: { engineArgs?: string; env?: NodeJS.ProcessEnv } = {},
+  options: { engineArgs?: string; env?: NodeJS.ProcessEnv; program?: string } = {},
 ): Promise<WorkerProcess> {
   const enginePort = await freePort();
   const process = cli(
@@ -122,6 +131,7 @@ export async function startWorker(
       ...options.env,
     },
     `worker ${id}`,
+    options.program,
   );
   return { process, id, enginePort, engineUrl: `http://127.0.0.1:${enginePort}` };
 }
