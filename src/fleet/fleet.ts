@@ -36,6 +36,7 @@ import { SignIns, Tokens } from './tokens.ts';
 import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-row.ts';
+import { WorkerFigures } from './worker-figures.ts';
 
 /** The pause between two sweeps, ms: what expires in between is deleted by the next sweep. */
 const SWEEP_PAUSE_MS = 1000;
@@ -72,6 +73,8 @@ export class Fleet {
   readonly responses: Responses;
   /** The requests that have ended. */
   readonly requests: Requests;
+  /** What workers did in the last ten minutes. */
+  readonly figures = new WorkerFigures();
   readonly incidents = new RecentIncidents();
   readonly alerts: Alerts;
   /** Launches and ends the machines that run the workers. */
@@ -134,17 +137,20 @@ export class Fleet {
 
   /**
    * Takes what the queue reports: events of its workers, the numbers that have changed, and requests that have ended.
+   * @param failed the numbers of attempts that failed through their workers' fault, by worker
    */
   record(
     events: readonly FleetEvent[],
     share?: QueueShare,
     ended: readonly RequestRecord[] = [],
+    failed: Readonly<Record<string, number>> = {},
   ): RecordAnswer {
     for (const event of events) {
       this.machines.record(event);
       this.models.record(event);
     }
     const news = this.requests.add(ended);
+    this.figures.add(news, failed, this.#ports.now());
     this.#modelHistory.count(news, (model) => this.models.has(model), this.#ports.now());
     if (share) {
       this.machines.share(share);
@@ -262,6 +268,7 @@ export class Fleet {
     const modelsMs = bounds.MODEL_KNOWN_SECONDS * 1000;
     const forgotten = this.machines.bound(now() - workersMs, bounds.KNOWN_WORKERS);
     for (const id of forgotten) this.#workerHistory.forget(id);
+    this.figures.bound(now());
     this.#pools.bound(now() - workersMs);
     const oldest: [number | null, number][] = [
       [this.models.bound(now() - modelsMs), modelsMs],

@@ -157,15 +157,17 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   /**
-   * Takes what only the queue sees: events of its workers, oldest first, its numbers that have changed, and requests
-   * that have ended. A repeated report changes nothing.
+   * Takes what only the queue sees: events of its workers, oldest first, its numbers that have changed, requests that
+   * have ended, and how many attempts have failed by worker. A repeated report changes nothing; the queue repeats no
+   * failed attempts.
    */
   async record(
     events: readonly FleetEvent[],
     share?: QueueShare,
     ended?: readonly RequestRecord[],
+    failed?: Readonly<Record<string, number>>,
   ): Promise<RecordAnswer> {
-    const answer = this.#commit(() => this.#fleet.record(events, share, ended));
+    const answer = this.#commit(() => this.#fleet.record(events, share, ended, failed));
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);

@@ -67,6 +67,7 @@ export function workerView(machine: Machine): WorkerView {
     gpu: instance?.gpu ?? null,
     engine: instance?.engine ?? null,
     engine_version: instance?.engine_version ?? null,
+    version: instance?.version ?? null,
     models: session?.models ?? instance?.models ?? [],
     adapters: session?.adapters ?? null,
     connected_at: session && new Date(session.connected_at).toISOString(),

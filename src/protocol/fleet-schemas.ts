@@ -133,6 +133,8 @@ export const WorkerRow = z.object({
   engine: text.nullable(),
   engine_version: text.nullable(),
   worker_version: text.nullable(),
+  /** The version of what the worker was started with (`CASOLA_VERSION`); null: it names none. */
+  version: text.nullable(),
   host: text.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
   /** The last activity of a lost worker: "was running 3 jobs". */

@@ -24,6 +24,11 @@ export type JobRef = z.infer<typeof JobRef>;
 export const ModelCard = z.looseObject({ id: z.string().max(512) });
 export type ModelCard = z.infer<typeof ModelCard>;
 
+/** The version of what a worker is started with. People read and type it, so it has no odd characters. */
+export const Version = z.string().regex(/^[\w.:+-]{1,64}$/, {
+  error: 'expected 1 to 64 letters, digits and any of "_", ".", ":", "+" and "-"',
+});
+
 /** A worker that dials, described for people and for model routing. */
 export const Instance = z.object({
   id: z.string().min(1).max(256),
@@ -40,6 +45,8 @@ export const Instance = z.object({
   /** The number of requests that the engine runs side by side, as far as the worker knows. */
   engine_requests: z.number().int().min(1).max(1e9).optional(),
   worker_version: z.string().max(64).optional(),
+  /** The version of what the worker was started with, as its launcher or operator names it. */
+  version: Version.optional(),
   /**
    * US dollars an hour of the worker's machine, as its operator says; the scheduler knows the price of a launched
    * machine.

@@ -20,6 +20,7 @@ import { SCORERS } from './dispatch/scorers.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { sooner } from './events/projection.ts';
 import { Frames } from './frames.ts';
+import { FailedAttempts } from './projections/failed-attempts.ts';
 import { Listeners } from './projections/listeners.ts';
 import { registerProjections } from './projections/register.ts';
 import { RequestRecords } from './projections/request-records.ts';
@@ -93,6 +94,11 @@ export class Queue {
   /** Takes, for the fleet object, the requests that have ended since the last call. */
   takeEnded(): RequestRecord[] {
     return this.#core.projections.get(RequestRecords).take();
+  }
+
+  /** Takes the numbers of attempts that failed through a worker's fault since the last call, by worker. */
+  takeFailed(): Record<string, number> {
+    return this.#core.projections.get(FailedAttempts).take();
   }
 
   /** Writes counts that belong into the commit, once all its other work is done. */

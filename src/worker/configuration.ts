@@ -74,6 +74,8 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     capacity,
     /** The number of requests that the engine runs concurrently. */
     engineRequests: sideBySide,
+    /** The version of what this worker was started with; null: nobody names it. */
+    version: given.CASOLA_VERSION ?? null,
     /** When the platform created this container, epoch s; null: the platform does not say. */
     createdAt: given.CASOLA_CREATED_AT ?? null,
     /** Warnings that the log shows once. */

@@ -216,7 +216,7 @@ function createMetrics(
 }
 
 function instanceOf(configuration: WorkerConfiguration, machine: string | null): Instance {
-  const { instanceId, host, engine, engineRequests, pricePerHour } = configuration;
+  const { instanceId, host, engine, engineRequests, version, pricePerHour } = configuration;
   return {
     id: instanceId,
     host,
@@ -224,6 +224,7 @@ function instanceOf(configuration: WorkerConfiguration, machine: string | null):
     ...(engine.model ? { model: engine.model } : {}),
     engine_requests: engineRequests,
     worker_version: manifest.version,
+    ...(version !== null && { version }),
     ...(pricePerHour !== null && { price_per_hour: pricePerHour }),
     boot_id: randomUUID(),
     ...(machine !== null && { machine_id: machine }),

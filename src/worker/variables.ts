@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { containerVariables, UserError, variable } from '../process/index.ts';
 import { GRACE_SECONDS } from '../process/way-down.ts';
-import { bounds, inferenceRoutes } from '../protocol/index.ts';
+import { bounds, inferenceRoutes, Version } from '../protocol/index.ts';
 import { RUNPOD_URL } from './runpod/runpod-queue.ts';
 import { defaultPauseThreshold } from './telemetry/load-watch.ts';
 
@@ -98,6 +98,7 @@ export const workerVariables = {
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
   CASOLA_MAX_JOBS: jobsAtATime.optional(),
   CASOLA_CAPACITY: jobsAtATime.optional(),
+  CASOLA_VERSION: variable.text().pipe(Version).optional(),
   CASOLA_CREATED_AT: variable.number(0, LAST_SECOND).optional(),
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(bounds.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),

@@ -178,6 +178,7 @@ export class QueueHost {
       // What is asked of a life that is over is told to nobody.
       share: () => this.share() ?? { at: 0, full: true, sessions: [], gone: [], pools: [] },
       takeEnded: () => this.#queue?.takeEnded() ?? [],
+      takeFailed: () => this.#queue?.takeFailed() ?? {},
       awaitsStart: () => this.#queue?.read('awaitsStart') ?? false,
       hearStarts: (starts) => {
         if (life === this.life) this.do((queue) => queue.do('hearStarts', starts));

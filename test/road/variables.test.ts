@@ -76,6 +76,8 @@ it.each([
   ['supervise', all(HEADERS, `x y=${MARK}`)],
   ['work', all(HEADERS, `x=${MARK}100%`)],
   ['work', { WORKER_PRICE_PER_HOUR: '1e308', CASOLA_CREATED_AT: '1e300', VLLM_STARTUP_TIMEOUT: '1e9' }],
+  ['work', { CASOLA_VERSION: 'a version' }],
+  ['work', { CASOLA_VERSION: 'a'.repeat(65) }],
   ['work', all(NAMES, 'a\nb')],
   ['supervise', all([...NAMES, 'VLLM_MODEL', 'VLLM_SERVED_MODEL_NAME'], 'a\u001b[31m')],
 ])('%s names every variable that is wrong, and shows no secret of it: %j', async (command, wrong) => {

@@ -207,12 +207,13 @@ export class QueueHost {
     const ifAlive = (run: () => void) => void (isAlive() && run());
     const never = new Promise<never>(() => {});
     return new FleetReport({
-      send: async (events, share, ended) => {
-        const answer = isAlive() ? await this.#ports.fleet().record(events, share, ended) : null;
+      send: async (...report) => {
+        const answer = isAlive() ? await this.#ports.fleet().record(...report) : null;
         return answer !== null && isAlive() ? answer : never;
       },
       share: () => (isAlive() ? (this.#queue as Queue).read('share') : NO_SHARE),
       takeEnded: () => (isAlive() ? (this.#queue as Queue).takeEnded() : []),
+      takeFailed: () => (isAlive() ? (this.#queue as Queue).takeFailed() : {}),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),

@@ -100,7 +100,8 @@ function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker
 }
 
 function Facts({ worker }: { worker: WorkerRow }) {
-  const { models, engine, engine_version, worker_version, config_id, host, protocol, connected_at } = worker;
+  const { models, engine, engine_version, worker_version, version, config_id, host, protocol, connected_at } =
+    worker;
   const { heartbeat_at, heartbeat_interval_ms, missed_renewals, spool_bytes, kv_cache_usage } = worker;
   const facts: [name: string, value: ComponentChildren][] = [
     ['Pool', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
@@ -121,6 +122,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
     ['Missed renewals of leases', format.count(missed_renewals)],
     ['Results not yet acknowledged', format.bytes(spool_bytes)],
     ['Engine', engine && `${engine} ${engine_version ?? ''}`],
+    ['Version', version],
     ['Worker', worker_version && `${worker_version}${protocol === 'base' ? ', base protocol' : ''}`],
     ['Host', host],
   ];

@@ -115,6 +115,7 @@ export function workerRow(
     engine: beat?.engine ?? instance?.engine ?? null,
     engine_version: beat?.engine_version ?? instance?.engine_version ?? null,
     worker_version: beat?.worker_version ?? instance?.worker_version ?? null,
+    version: instance?.version ?? null,
     host: beat?.host ?? instance?.host ?? null,
     error: errorOf(machine, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(machine) : null,

@@ -77,6 +77,7 @@ export const WorkerView = z.object({
   gpu: z.string().nullable(),
   engine: z.string().nullable(),
   engine_version: z.string().nullable(),
+  version: z.string().nullable().describe('Of what it was started with (CASOLA_VERSION).'),
   models: z.array(z.string()),
   adapters: AdapterState.nullable().describe('Of a worker that loads LoRA adapters.'),
   connected_at: isoTime.nullable(),

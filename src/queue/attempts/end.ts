@@ -136,7 +136,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const detail = `${failure.code}: ${message}${next}`;
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
-    const facts = { ...more, isRepeated: true, kept: tokensKept(core, job, more.partial) };
+    const facts = { ...more, failure, isRepeated: true, kept: tokensKept(core, job, more.partial) };
     emit(core, timed(core, job), step, detail, facts, () => {
       core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
       if (by === 'queue') breakAnswer(core, job, failure);
@@ -145,7 +145,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
     });
     return;
   }
-  emit(core, timed(core, job), step, detail, more);
+  emit(core, timed(core, job), step, detail, { ...more, failure });
   const { worker_id } = job;
   endJob(
     core,

@@ -1,5 +1,6 @@
 import type {
   AckOutcome,
+  Failure,
   JobError,
   JobResult,
   JobResultRef,
@@ -71,6 +72,8 @@ export interface Facts {
   ending?: Ending;
   /** The party that ended the job, beside `ending`. */
   by?: EndedBy;
+  /** For `attempt_failed` and `lease_expired`, why the attempt failed. */
+  failure?: Failure;
   /** For `attempt_failed` and `lease_expired`, whether another attempt follows; else the job's end does. */
   isRepeated?: boolean;
   /** The tokens of prompt and answer that the next attempt, or the repeated request, has already. */

@@ -147,6 +147,7 @@ export function emit(
     partial: told.partial,
     ending: told.ending,
     by: told.by,
+    failure: told.failure,
     isRepeated: told.isRepeated,
     kept: told.kept,
     replaced: told.replaced,

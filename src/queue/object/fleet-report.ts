@@ -15,11 +15,18 @@ const MOST_EVENTS = 2000;
 const MOST_ENDED = 20_000;
 
 interface FleetReportPorts {
-  send(events: FleetEvent[], share: QueueShare | undefined, ended: RequestRecord[]): Promise<RecordAnswer>;
+  send(
+    events: FleetEvent[],
+    share: QueueShare | undefined,
+    ended: RequestRecord[],
+    failed: Record<string, number>,
+  ): Promise<RecordAnswer>;
   /** Returns all of the queue's numbers as they are now. */
   share(): QueueShare;
   /** Takes the requests that have ended since the last call. */
   takeEnded(): RequestRecord[];
+  /** Takes the numbers of attempts that failed through a worker's fault since the last call, by worker. */
+  takeFailed(): Record<string, number>;
   /** Whether callers wait for a worker's start, or starts have stopped: the answer is worth a call without news. */
   awaitsStart(): boolean;
   /** Takes the starts that the fleet object answers with. */
@@ -95,10 +102,12 @@ export class FleetReport {
       const change = this.#events.length > 0 ? undefined : this.#changes.of(this.#ports.share());
       const ended = [...this.#ended, ...this.#ports.takeEnded()];
       this.#ended = [];
+      // They are not reported again after a call that fails: the fleet object may have counted them.
+      const failed = this.#ports.takeFailed();
       const isNews = events.length > 0 || change !== undefined || ended.length > 0;
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
-        const { wants, starts } = await this.#ports.send(events, change, ended);
+        const { wants, starts } = await this.#ports.send(events, change, ended, failed);
         this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
@@ -122,10 +131,10 @@ export class FleetReport {
 export function reportToFleet(
   host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
   objects: Pick<Asks, 'fleet'>,
-  queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'awaitsStart' | 'hearStarts'>,
+  queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'takeFailed' | 'awaitsStart' | 'hearStarts'>,
 ): FleetReport {
   return new FleetReport({
-    send: (events, share, ended) => objects.fleet(host.queueId).record(events, share, ended),
+    send: (events, share, ended, failed) => objects.fleet(host.queueId).record(events, share, ended, failed),
     ...queue,
     after: (ms, run) => void host.after(ms, run),
     failed: (error) =>

@@ -103,6 +103,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     this.#fleet = reportToFleet(host, env.objects, {
       share: () => this.#queue.read('share'),
       takeEnded: () => this.#queue.takeEnded(),
+      takeFailed: () => this.#queue.takeFailed(),
       awaitsStart: () => this.#queue.read('awaitsStart'),
       hearStarts: (starts) =>
         void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),

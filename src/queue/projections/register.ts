@@ -1,6 +1,7 @@
 import type { Core } from '../state/state.ts';
 import { Charges } from './charges.ts';
 import { Counts } from './counts.ts';
+import { FailedAttempts } from './failed-attempts.ts';
 import { Ledger } from './ledger.ts';
 import { Listeners } from './listeners.ts';
 import { RequestRecords } from './request-records.ts';
@@ -20,7 +21,7 @@ export function registerProjections(core: Core): void {
   const charges = new Charges(core);
   const usage = new UsageCounter(core, book, charges, ledger);
   const records = new RequestRecords(core);
-  const told = [new Webhooks(core), new Waiters(core), new Listeners(core)];
+  const told = [new FailedAttempts(), new Webhooks(core), new Waiters(core), new Listeners(core)];
   for (const projection of [book, ledger, counts, records, usage, charges, ...told])
     core.projections.add(projection);
 }

@@ -30,6 +30,16 @@ const loads = (more: Partial<Heartbeat> = {}): Partial<Heartbeat> => ({
   ...more,
 });
 
+it('a worker is shown with the version that it registered, also when it is gone', () => {
+  const fleet = new FleetHarness();
+  const worker = { worker_id: 'w', config_id: 'cfg', models: [], at: fleet.nowMs };
+  fleet.rules.record([{ kind: 'registered', ...worker, instance: { id: 'w', version: 'a1b2' } }]);
+  fleet.share({ sessions: [session('w')] });
+  expect(row(fleet).version).toBe('a1b2');
+  disconnect(fleet, 'w');
+  expect(row(fleet).version).toBe('a1b2');
+});
+
 describe('the state of a worker', () => {
   it.each([
     [{ status: 'starting' }, 'starting'],

@@ -31,6 +31,7 @@ describe('the view of workers', () => {
       engine_version: '1',
       models: ['old'],
       engine_requests: 256,
+      version: 'a1b2',
     };
     const heartbeat = { instance_id: 'i', status: 'running', phase: 'ready' } as const;
     const worker = known('w', { instance, heartbeat, heartbeat_at: 2000, session: session('w') });
@@ -50,6 +51,7 @@ describe('the view of workers', () => {
       engine: 'vllm',
       engine_version: '1',
       engine_requests: 256,
+      version: 'a1b2',
       models: ['tiny'],
       adapters: null,
       connected_at: '1970-01-01T00:00:01.000Z',

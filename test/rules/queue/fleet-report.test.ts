@@ -51,6 +51,7 @@ function report() {
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
     takeEnded: () => ended.splice(0),
+    takeFailed: () => ({}),
     awaitsStart: () => queue.awaitsStart,
     hearStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),
