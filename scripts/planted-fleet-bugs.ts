@@ -5,8 +5,8 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a changed pool is drained whole',
     file: 'src/scheduler/operate.ts',
-    line: "config_id === id && state !== 'ready'",
-    becomes: 'config_id === id && state.length > 0',
+    line: "state !== 'ready' && versions.has",
+    becomes: 'state.length > 0 && versions.has',
     first_seed: 26,
   },
   {

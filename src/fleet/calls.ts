@@ -10,6 +10,8 @@ import type {
   AppliedSpec,
   ControlAnswer,
   PoolAction,
+  RollAnswer,
+  RollRequest,
   SpecAnswer,
   SpecChange,
   SpentOnDay,
@@ -195,6 +197,10 @@ export const OPERATOR_COMMANDS = {
   /** Carries out an operator's action on one pool. @param dryRun only reports what it would do */
   control: ({ fleet }: Called, configId: string, action: PoolAction, dryRun: boolean): ControlAnswer =>
     fleet.scheduler.control(configId, action, dryRun),
+
+  /** Carries out what an operator says about the versions of a pool. @param dryRun only reports what it would do */
+  roll: ({ fleet }: Called, configId: string, request: RollRequest, dryRun: boolean): RollAnswer =>
+    fleet.scheduler.roll(configId, request, dryRun),
 
   /**
    * Withdraws the fleet's file: all machines that were launched are drained and terminated. @returns null: there is no

@@ -258,7 +258,7 @@ export function workerEnvironment(
   env: NodeJS.ProcessEnv,
   nowMs: number,
 ): Record<string, string> {
-  const { pool, config_id, name, token } = order;
+  const { pool, config_id, name, token, version } = order;
   const secrets = pool.secrets.flatMap((secret) => (env[secret] ? [[secret, env[secret]]] : []));
   return {
     CASOLA_HEARTBEAT_INTERVAL: HEARTBEAT_SECONDS,
@@ -276,6 +276,7 @@ export function workerEnvironment(
     CASOLA_WORKER_ID: name,
     CASOLA_MAX_JOBS: String(pool.slots),
     CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
+    ...(version != null && { CASOLA_VERSION: version }),
     ENGINE: pool.engine,
     VLLM_MODEL: pool.model,
     ...(pool.adapters.length > 0 && { ENGINE_ADAPTERS: JSON.stringify(pool.adapters) }),

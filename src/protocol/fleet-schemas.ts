@@ -49,7 +49,7 @@ export const Attention = z.object({
     'launcher_silent',
     'provider_silent',
     'budget_reached',
-    'exchange_stuck',
+    'rollout_stuck',
     'jobs_wait',
     'worker_error',
     'worker_lost',

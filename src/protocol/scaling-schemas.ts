@@ -36,7 +36,9 @@ export const Launch = z.object({
   state_at: time,
   /** The scheduler's reason for the launch, one sentence. */
   reason: text,
-  /** The launch that this one replaces because the settings of their pool changed, or null. */
+  /** The version of what its worker is started with; null: it is from before launches had versions. */
+  version: text.nullable(),
+  /** The launch that this one replaces because it has another version than the pool is to have, or null. */
   replaces: text.nullable(),
   /** US dollars an hour. */
   price_per_hour: dollars,
@@ -103,10 +105,54 @@ export const PoolScaling = z.object({
    */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
   /**
-   * The reason why the pool's only worker keeps the settings from before a change until an operator makes room, or
-   * null.
+   * The replacement of workers by those of another version; null: every worker has the version that the file says.
    */
-  exchange_stuck: text.nullable(),
+  rollout: z
+    .object({
+      /**
+       * `stopped`: the version of the file was given up, and the pool keeps `from`, or goes back to it, until the file
+       * or an operator says another.
+       */
+      state: z.enum(['rolling', 'paused', 'stopped']),
+      /** The version that the pool had before, or keeps; null: it is not known. */
+      from: text.nullable(),
+      to: text,
+      since: time,
+      /** How far it is, and why it stands still where it does. */
+      text,
+      /** The worker that is replaced next; null: none is chosen. */
+      next: text.nullable(),
+      /** Whether it goes on only once an operator makes room. */
+      is_stuck: z.boolean(),
+    })
+    .nullable(),
+  /** The versions that workers of the pool have or that are kept to go back to, the newest first. */
+  versions: z.array(
+    z.object({
+      version: text,
+      /** `kept`: no worker has it, and it can be launched again. */
+      state: z.enum(['wanted', 'old', 'stopped', 'kept']),
+      /** What it is started with that differs from the one before. */
+      what: text,
+      /** The time when it was last made the wanted one. */
+      since: time,
+      /** Whether a worker of it has served well. */
+      is_proved: z.boolean(),
+      ready: count,
+      starting: count,
+      draining: count,
+      /** The figures of the newest ten minutes; null: nothing is known. */
+      requests: count.nullable(),
+      /** Its part of the pool's requests. */
+      share: z.number().min(0).max(1).nullable(),
+      /** The failures among its requests that are its workers' fault. */
+      errors: count.nullable(),
+      first_token_p50_ms: z.number().min(0).nullable(),
+      first_token_p95_ms: z.number().min(0).nullable(),
+      tokens_per_second: z.number().min(0).nullable(),
+      stopped_because: text.nullable(),
+    }),
+  ),
 });
 
 /** The machines that the scheduler has launched in all, and their limits. */

@@ -3,16 +3,17 @@ import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from
 import { wantedBy } from './machines.ts';
 import type { Decision } from './rule-types.ts';
 import type { Controls } from './state.ts';
+import type { Versions } from './versions.ts';
 
 /** Writes the decisions into the launches. */
 export function act(
   core: Core,
   decisions: readonly Decision[],
-  controls: Controls,
+  versions: Versions,
   installation: string,
 ): void {
   for (const decision of decisions) {
-    if (decision.kind === 'launch') intend(core, decision, controls, installation);
+    if (decision.kind === 'launch') intend(core, decision, versions, installation);
     else {
       const launch = core.launches.find(decision.launch_id);
       if (launch && !isFinal(launch)) change(core, launch, decision);
@@ -23,7 +24,7 @@ export function act(
 function intend(
   core: Core,
   decision: Extract<Decision, { kind: 'launch' }>,
-  controls: Controls,
+  versions: Versions,
   installation: string,
 ): void {
   const { config_id, machine, price_per_hour, replaces, reason, inputs } = decision;
@@ -40,7 +41,7 @@ function intend(
       reason,
       inputs,
       replaces,
-      revision: controls.of(config_id).revision,
+      version: versions.wanted(config_id),
     },
     core.now(),
   );
@@ -140,12 +141,13 @@ const PAST = [
  * Moves all stored times back after the clock was set back, so that none of them lies in the future. Otherwise no order
  * would be repeated, and no machine found to be gone, until the clock has caught up.
  */
-export function followClock({ launches, now }: Core, controls: Controls): void {
+export function followClock({ launches, now }: Core, controls: Controls, versions: Versions): void {
   const rows = launches.all();
   const byMs = newest(rows) - now();
   if (byMs <= 0) return;
   for (const launch of rows) launches.save(movedBack(launch, byMs));
   controls.moveBack(byMs);
+  versions.moveBack(byMs);
 }
 
 /** Returns the newest time, epoch ms; 0 if there is none. */

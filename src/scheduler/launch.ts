@@ -87,8 +87,6 @@ export interface LaunchRecord extends Launch {
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers behind the launch's reason, in words. */
   inputs: string;
-  /** The revision of the pool's part of the spec that the launch has; an older revision serves until it is replaced. */
-  revision: number;
   /** The host whose launcher has the order, if the provider is bound to a host; null if any launcher will do. */
   host: string | null;
   /** When the launch's order is due, or due again; null: nothing is to be ordered. */
@@ -120,7 +118,7 @@ type Decided = Pick<
   | 'replaces'
   | 'reason'
   | 'inputs'
-  | 'revision'
+  | 'version'
 >;
 type Begun = Decided & Pick<LaunchRecord, 'instance_type' | 'state' | 'state_at' | 'intended_at'>;
 
@@ -180,7 +178,7 @@ export function newOrphan(
     reason: 'Its provider lists it, and no launch wants it.',
     inputs: '',
     replaces: null,
-    revision: 0,
+    version: null,
     state: 'terminating',
     state_at: seenAt,
     intended_at: seenAt,

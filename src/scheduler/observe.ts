@@ -14,6 +14,7 @@ import type {
 } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
+import type { Versions } from './versions.ts';
 
 /** The spec used for a pool that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {
@@ -31,17 +32,18 @@ export interface Known {
   applied: AppliedSpec | null;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
+  versions: Versions;
   queue: QueueFacts;
   answers: Answers;
 }
 
 /** Gathers all facts that the rule decides by. */
 export function observe(core: Core, known: Known): Observed {
-  const { applied, providers, controls, answers } = known;
+  const { applied, providers, controls, versions, answers } = known;
   const now = core.now();
   const alive = core.launches.alive();
   const spent = spentToday(core.sql, alive, now);
-  const outdated = outdatedIn(alive, controls);
+  const outdated = outdatedIn(alive, versions);
   const dismissed = alive.filter(
     (launch) => controls.of(launch.config_id).control === 'drained' || outdated.includes(launch),
   );
@@ -64,9 +66,9 @@ export function observe(core: Core, known: Known): Observed {
   };
 }
 
-/** Returns the launches with older settings of their pools. */
-export function outdatedIn(launches: readonly LaunchRecord[], controls: Controls): LaunchRecord[] {
-  return launches.filter(({ config_id, revision }) => revision !== controls.of(config_id).revision);
+/** Returns the launches with another version than their pools are to have. */
+export function outdatedIn(launches: readonly LaunchRecord[], versions: Versions): LaunchRecord[] {
+  return launches.filter(({ config_id, version }) => version !== versions.wanted(config_id));
 }
 
 function poolsOf(core: Core, { applied, controls, queue, answers }: Known): ObservedPool[] {

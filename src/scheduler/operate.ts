@@ -2,8 +2,10 @@ import { giveUp } from './act.ts';
 import type { Core } from './core.ts';
 import { exists, type LaunchRecord } from './launch.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } from './rpc.ts';
-import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
+import { type FleetSpec, type PoolSpec, type ProviderSpec, USUAL_UPDATE } from './spec.ts';
 import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
+import { differenceInWords, versionOf } from './version.ts';
+import { filed, type PoolVersions, type Versions } from './versions.ts';
 
 /** The name of the row with the providers that an earlier spec named and that may still have machines. */
 const FORMER_PROVIDERS = 'providers_before';
@@ -12,12 +14,14 @@ const FORMER_PROVIDERS = 'providers_before';
 export class Specs {
   readonly #core: Core;
   readonly #controls: Controls;
+  readonly #versions: Versions;
   /** The stored spec; undefined until it is read. It is read many times a second, and changed only by an operator. */
   #current: AppliedSpec | null | undefined;
 
-  constructor(core: Core, controls: Controls) {
+  constructor(core: Core, controls: Controls, versions: Versions) {
     this.#core = core;
     this.#controls = controls;
+    this.#versions = versions;
   }
 
   /** Forgets what was read, after a commit was rolled back. */
@@ -46,29 +50,25 @@ export class Specs {
     const { sql, now } = this.#core;
     const before = this.current()?.spec ?? null;
     const alive = this.#core.launches.alive();
-    const changes = changesBetween(
-      before,
-      after,
-      (id) => alive.filter(({ config_id }) => config_id === id).length,
-    );
+    const changes = changesBetween(before, after, {
+      alive: (id) => alive.filter(({ config_id }) => config_id === id).length,
+      versions: (id) => this.#versions.of(id),
+    });
     if (!dryRun) {
       const providers = this.providers();
       const changed = new Map<string, Partial<Control>>();
+      const versions = new Map<string, PoolVersions>();
       for (const [id, pool] of Object.entries(after?.pools ?? {})) {
-        const { revision, removed } = this.#controls.of(id);
-        const known = before?.pools[id] ?? removed;
-        if (!known || isSame(known, pool)) continue;
-        const isAnother = isAnotherWorker(known, pool);
-        changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
-        if (!isAnother) continue;
-        // Workers that are ready serve until the rule has replaced them.
-        const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
-        for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
+        const known = before?.pools[id];
+        if (known && !isSame(known, pool)) changed.set(id, { forgiven_at: now() });
+        versions.set(id, filed(this.#versions.of(id), pool, now()));
       }
-      const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
-      for (const [id, removed] of Object.entries(before?.pools ?? {})) {
-        if (!after?.pools[id] && launched.has(id)) changed.set(id, { removed });
-      }
+      const isAlive = new Set(alive.map(({ config_id }) => config_id));
+      this.#versions.saveAll(versions, (id) => isAlive.has(id));
+      // Workers that are ready serve until the rule has replaced them.
+      const isStarting = ({ config_id, state, version }: LaunchRecord) =>
+        state !== 'ready' && versions.has(config_id) && versions.get(config_id)?.wanted !== version;
+      for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       this.#controls.changeAll(changed);
       if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
       else removeState(sql, 'spec');
@@ -94,14 +94,6 @@ export class Specs {
       Object.entries(providers).filter(([name]) => used.has(name) && !spec?.providers[name]),
     );
   }
-}
-
-/** The fields that a worker is started with: if one changes, the rule replaces running workers, one at a time. */
-const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
-
-/** Returns whether the pool's workers have to be replaced after the change. */
-function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {
-  return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
 }
 
 /** The fields that locate a provider's machines: its daemon, cluster or account. */
@@ -146,23 +138,26 @@ function isSame(one: unknown, other: unknown): boolean {
 
 const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
 
-/**
- * Returns the changes from one spec to another, a sentence each.
- * @param alive returns how many machines a pool has
- */
+interface Own {
+  /** Returns how many machines a pool has. */
+  alive(configId: string): number;
+  versions(configId: string): PoolVersions | null;
+}
+
+/** Returns the changes from one spec to another, a sentence each. */
 function changesBetween(
   before: FleetSpec | null,
   after: FleetSpec | null,
-  alive: (configId: string) => number,
+  { alive, versions }: Own,
 ): string[] {
   const [from, to] = [before ?? NOTHING, after ?? NOTHING];
   const changes: string[] = [];
   for (const [id, pool] of Object.entries(to.pools)) {
     const known = from.pools[id];
     if (!known) changes.push(`pool ${id} is new: ${bounds(pool)}`);
-    else if (isAnotherWorker(known, pool)) {
+    else if (versionOf(known) !== versionOf(pool)) {
       changes.push(
-        `pool ${id} has other settings for its workers${replaced(alive(id), pool)}: ${bounds(pool)}`,
+        `pool ${id} has other settings for its workers (${differenceInWords(pool, known)})${replaced(alive(id), pool, versions(id))}: ${bounds(pool)}`,
       );
     } else if (!isSame(known, pool)) changes.push(`pool ${id} has changed: ${bounds(pool)}`);
   }
@@ -203,11 +198,21 @@ function bounds({ min, max, model }: PoolSpec): string {
   return `${min} to ${max} ${max === 1 ? 'worker' : 'workers'} of ${model}`;
 }
 
-function replaced(count: number, { max }: PoolSpec): string {
+function replaced(
+  count: number,
+  { max, update = USUAL_UPDATE }: PoolSpec,
+  versions: PoolVersions | null,
+): string {
   if (count === 0) return '';
-  if (count > 1) return `, and its ${workers(count)} replaced one by one`;
-  if (max === 1) return ', but its worker keeps those from before, since max is 1';
-  return ', and its worker is replaced once a new one is ready';
+  const held = versions?.is_paused ? ', once its rollout, which an operator holds, is resumed' : '';
+  const newer =
+    versions && versions.wanted !== versions.filed
+      ? ', in place of the rollout that an operator or the scheduler began'
+      : '';
+  if (count > 1) return `, and its ${workers(count)} replaced step by step${newer}${held}`;
+  if (max === 1 && update.unavailable === 0)
+    return ', but its worker stays while it is needed, since max is 1 and update.unavailable 0';
+  return `, and its worker is replaced once a new one has proved itself${newer}${held}`;
 }
 
 function ended(count: number): string {

@@ -145,6 +145,8 @@ const LaunchOrder = z.object({
     slots: z.number().int().min(1),
     adapters: Adapters.default([]),
   }),
+  /** The version of the launch, which the worker tells when it registers; absent: its queue knows no versions. */
+  version: z.string().nullable().optional(),
   /** The worker's own token, void when the launch has ended. If the queue requires no token, any value will do. */
   token: z.string(),
 });
@@ -229,6 +231,29 @@ export type SpecChange = z.infer<typeof SpecChange>;
  */
 export const POOL_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
 export type PoolAction = (typeof POOL_ACTIONS)[number];
+
+/**
+ * - `anew`: replaces every worker by one of the same settings, as after a change of a secret's value
+ * - `to`: goes to one of the versions that are kept
+ * - `back`: goes to the version that was wanted last before this one, and was proved
+ * - `pause`: replaces no more workers; `resume`: goes on
+ */
+export const RollRequest = z.discriminatedUnion('action', [
+  z.strictObject({ action: z.enum(['anew', 'back', 'pause', 'resume']) }),
+  z.strictObject({ action: z.literal('to'), version: z.string().min(1).max(64) }),
+]);
+export type RollRequest = z.output<typeof RollRequest>;
+
+/** The result of a roll: `text` says what is done, or would be, a sentence or more. */
+const Rolled = z.object({
+  text: z.string(),
+  /** The version that every worker is to have now. */
+  wanted: z.string(),
+});
+export type RollAnswer =
+  | ({ ok: true } & z.infer<typeof Rolled>)
+  /** The refusal of a roll. `unknown_version`: the version is not kept, or there is none to go back to. */
+  | { ok: false; reason: 'unknown_pool' | 'unknown_version' | 'refused'; message: string };
 
 /** The result of an action on a pool; `text` says what was done, or would be. */
 export const Controlled = z.object({ text: z.string(), control: PoolScaling.shape.control });

@@ -170,13 +170,19 @@ export interface PoolDecided {
    * launched.
    */
   breaker: string | null;
-  /**
-   * The reason why there is no room to replace the pool's only worker, which keeps the settings from before a change;
-   * null: there is room, or no worker keeps such settings.
-   */
-  exchange_stuck: string | null;
+  /** The replacement of workers that have another version than the wanted one; null: none has. */
+  rollout: RolloutDecided | null;
   /** What the rule has learnt of each of the pool's machines, in the order in which they are tried. */
   machines: LearnedMachine[];
+}
+
+interface RolloutDecided {
+  /** A sentence that says how far it is, and why it stands still if it does. */
+  text: string;
+  /** The worker that is replaced next; null: none is chosen. */
+  next: string | null;
+  /** Whether there is no room to replace the pool's only worker, so that it goes on only once an operator acts. */
+  is_stuck: boolean;
 }
 
 export interface LearnedMachine {
@@ -242,6 +248,17 @@ export interface PoolCounts {
   submitted: number;
   submitted_in_background: number;
   ended: number;
+}
+
+/** What some workers did together in the newest ten minutes; a figure is null where nothing is known. */
+export interface WorkersFigures {
+  /** The requests that they answered, and the attempts at which they failed. */
+  requests: number;
+  /** The failures among them that are the workers' or their engines' fault. */
+  errors: number;
+  first_token_p50_ms: number | null;
+  first_token_p95_ms: number | null;
+  tokens_per_second: number | null;
 }
 
 /** The answers of other objects this time; null: the object did not answer, and no decision depends on its answer. */

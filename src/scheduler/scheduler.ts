@@ -9,18 +9,22 @@ import { cordonOf, type MachineMap } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
+import { roll } from './roll.ts';
 import type {
   ControlAnswer,
   LaunchedWorker,
   LauncherAnswer,
   LauncherReport,
   PoolAction,
+  RollAnswer,
+  RollRequest,
   SpentOnDay,
 } from './rpc.ts';
-import type { Answers, Decided, QueueFacts, RuleState } from './rule-types.ts';
+import type { Answers, Decided, QueueFacts, RuleState, WorkersFigures } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
+import { adoptVersions, Versions } from './versions.ts';
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
 /** The interval between reconciliations, ms; BUSY_RECONCILE_MS applies while a launch is under way. */
@@ -41,6 +45,8 @@ export interface SchedulerPorts {
   machines: MachineMap;
   /** Returns the queue's newest report of its jobs. */
   queue(): QueueFacts;
+  /** Returns what some workers did together in the newest ten minutes; null, or left out: nothing is known. */
+  figures?(workerIds: readonly string[]): WorkersFigures | null;
 }
 
 /**
@@ -54,6 +60,7 @@ export class Scheduler {
   readonly #core: Core;
   readonly specs: Specs;
   readonly #controls: Controls;
+  readonly #versions: Versions;
   readonly #secrets: Secrets;
   #rule: RuleState;
   #ruleSavedAt: number;
@@ -72,7 +79,9 @@ export class Scheduler {
       providers: new Providers(),
     };
     this.#controls = new Controls(sql);
-    this.specs = new Specs(this.#core, this.#controls);
+    this.#versions = new Versions(sql);
+    this.specs = new Specs(this.#core, this.#controls, this.#versions);
+    this.#adopt();
     this.#secrets = new Secrets(sql, ports.randomName);
     this.#rule = { ...EMPTY_STATE, ...readState<RuleState>(sql, 'rule') };
     this.#ruleSavedAt = now();
@@ -82,6 +91,7 @@ export class Scheduler {
   reload(): void {
     this.specs.reload();
     this.#controls.reload();
+    this.#versions.reload();
     this.#core.launches.reload();
   }
 
@@ -92,6 +102,17 @@ export class Scheduler {
       action,
       dryRun,
     );
+  }
+
+  /** Carries out what an operator says about the versions of a pool. @param dryRun only reports what it would do */
+  roll(configId: string, request: RollRequest, dryRun: boolean): RollAnswer {
+    const subject = {
+      core: this.#core,
+      versions: this.#versions,
+      controls: this.#controls,
+      applied: this.specs.current(),
+    };
+    return roll(subject, configId, request, dryRun);
   }
 
   spentByDay(from: number): SpentOnDay[] {
@@ -114,7 +135,7 @@ export class Scheduler {
     return {
       prefix: prefixOf(this.#secrets.installation),
       providers: own.map(([name, spec]) => ({ name, spec, instance_types: instanceTypesAt(name, pools) })),
-      orders: takeOrders(this.#core, { launcherId, report, providers, pools }),
+      orders: takeOrders(this.#core, { launcherId, report, providers, pools, versions: this.#versions }),
       sync_after_ms: this.#isBusy ? BUSY_SYNC_MS : SYNC_MS,
       list_every_ms: LIST_EVERY_MS,
     };
@@ -129,14 +150,21 @@ export class Scheduler {
   reconcile(answers: Answers): void {
     const core = this.#core;
     this.#reconciledAt = core.now();
-    followClock(core, this.#controls);
+    followClock(core, this.#controls, this.#versions);
     join(core);
     clear(core, answers.cordoned);
     const providers = this.specs.providers();
     const queue = this.#ports.queue();
-    const known = { applied: this.specs.current(), providers, controls: this.#controls, queue, answers };
+    const known = {
+      applied: this.specs.current(),
+      providers,
+      controls: this.#controls,
+      versions: this.#versions,
+      queue,
+      answers,
+    };
     const decided = decide(observe(core, known), this.#rule, core.now());
-    act(core, decided.decisions, this.#controls, this.#secrets.installation);
+    act(core, decided.decisions, this.#versions, this.#secrets.installation);
     clear(core, answers.cordoned);
     core.launches.bound(core.now());
     this.#remember(decided);
@@ -172,9 +200,9 @@ export class Scheduler {
     return this.#last?.decided.pools.find(({ config_id }) => config_id === configId)?.wanted ?? null;
   }
 
-  /** Returns the ids of workers with older settings of their pools. */
+  /** Returns the ids of workers with another version than their pools are to have. */
   outdated(): Set<string> {
-    return new Set(outdatedIn(this.#core.launches.alive(), this.#controls).map(({ name }) => name));
+    return new Set(outdatedIn(this.#core.launches.alive(), this.#versions).map(({ name }) => name));
   }
 
   launches(): LaunchRow[] {
@@ -195,9 +223,25 @@ export class Scheduler {
       installation: this.#secrets.installation,
       providers: this.specs.providers(),
       controls: this.#controls,
+      versions: this.#versions,
+      figures: this.#ports.figures ?? (() => null),
       pools: this.#ports.queue().pools,
       last: this.#last,
     });
+  }
+
+  /** Gives versions to the rows of a scheduler that knew none. */
+  #adopt(): void {
+    const { sql } = this.#ports;
+    const before = readState<Record<string, { revision?: number }>>(sql, 'controls') ?? {};
+    const adopted = adoptVersions(
+      this.#versions,
+      this.specs.current()?.spec.pools ?? {},
+      this.#core.launches.all(),
+      (id) => before[id]?.revision ?? 0,
+      this.#core.now(),
+    );
+    for (const launch of adopted) this.#core.launches.save(launch);
   }
 
   #takeLists(

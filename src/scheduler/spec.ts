@@ -51,6 +51,37 @@ const Objectives = z
   })
   .describe('What callers may expect: where it is missed, the page and alerts say so.');
 
+const Canary = z.strictObject({
+  share: z
+    .number()
+    .min(0.01)
+    .max(0.5)
+    .default(0.1)
+    .describe('Of the requests, and of the workers, but at least one worker.'),
+  for: Duration.default(600).describe('How long it lasts from when its first worker is ready.'),
+});
+
+const Update = z
+  .strictObject({
+    surge: z.number().int().min(0).max(64).default(1).describe('Workers launched beside the old ones.'),
+    unavailable: z
+      .number()
+      .int()
+      .min(0)
+      .max(64)
+      .default(0)
+      .describe('Workers that may be missing meanwhile: old ones that end before new ones are ready.'),
+    patience: Duration.default(600).describe(
+      'How long there is no room for a worker beside the old ones before one of them ends first.',
+    ),
+    canary: Canary.optional().describe('First only a part of the requests. Left out: no such time.'),
+  })
+  .describe('How workers are replaced when what they are started with changes.');
+export type Update = z.output<typeof Update>;
+
+/** How the workers of a pool are replaced if its part of the file says nothing, or is from before it could. */
+export const USUAL_UPDATE: Update = Update.parse({});
+
 const Gpus = z
   .array(z.number().int().min(0))
   .optional()
@@ -201,6 +232,13 @@ export const PoolSpec = z.strictObject({
     .max(4096)
     .default(8)
     .describe('Jobs side by side of one worker: CASOLA_MAX_JOBS.'),
+  revision: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('Any words: its workers are replaced when they change, as after a change of a secret.'),
+  update: Update.prefault({}),
   min: z.number().int().min(0).default(0).describe('Workers that run even without work.'),
   max: z.number().int().min(0).default(1).describe('Workers at most.'),
   scale_down_after: Duration.optional().describe(
@@ -272,7 +310,7 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
   const fault = (path: PropertyKey[], message: string) =>
     context.addIssue({ code: 'custom', path: ['pools', ...path], message });
   for (const [id, pool] of Object.entries(fieldsOf(pools))) {
-    const { min, max, machines, model, served_names, adapters } = fieldsOf(pool);
+    const { min, max, machines, model, served_names, adapters, update } = fieldsOf(pool);
     const taken = [id, model, ...(Array.isArray(served_names) ? served_names : [])];
     for (const [index, adapter] of (Array.isArray(adapters) ? adapters : []).entries()) {
       const { name } = fieldsOf(adapter);
@@ -284,6 +322,10 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
     }
     if (typeof min === 'number' && typeof max === 'number' && min > max) {
       fault([id, 'min'], `min is ${min}, more than max, ${max}`);
+    }
+    const { surge, unavailable } = fieldsOf(update);
+    if (surge === 0 && !unavailable) {
+      fault([id, 'update', 'surge'], 'surge and unavailable are both 0, so no worker could ever be replaced');
     }
     for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
       const { provider, instance_type } = fieldsOf(machine);

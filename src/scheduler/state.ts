@@ -1,13 +1,13 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ScalingControl } from '../protocol/index.ts';
-import type { PoolSpec } from './spec.ts';
 
 /**
  * The scheduler's tables in the database of the fleet object. Each launch and each machine is a row of JSON, since they
  * are only read whole.
  */
 export const SCHEDULER_TABLES: readonly string[] = [
-  // Values by name: the spec in force, the installation, the secret of tokens, operators' orders, the rule's state.
+  // Values by name: the spec in force, the installation, the secret of tokens, operators' orders, the pools' versions,
+  // the rule's state.
   `CREATE TABLE scheduler (
      name TEXT PRIMARY KEY,
      value TEXT NOT NULL
@@ -79,16 +79,9 @@ export interface Control {
   forgiven_at: number | null;
   /** The number of workers that an operator requested, and until when they are kept; null: none was requested. */
   at_least: { workers: number; until: number } | null;
-  /** A number that grows with each change of what the pool's workers are started with. */
-  revision: number;
-  /**
-   * The pool's part of the spec when it was removed from the fleet's file: its workers may still drain when it is added
-   * again.
-   */
-  removed?: PoolSpec;
 }
 
-const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
+const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null };
 
 /** Stores the controls by pool, in one row, which is read once. */
 export class Controls {

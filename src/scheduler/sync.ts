@@ -14,6 +14,7 @@ import { wantedBy } from './machines.ts';
 import { hostOf } from './providers.ts';
 import type { LauncherReport, ListedMachine, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
+import type { Versions } from './versions.ts';
 
 /** An unanswered order is repeated after this many ms. A launcher drops an order that it could not begin sooner. */
 const AGAIN_AFTER_MS = 60_000;
@@ -33,6 +34,7 @@ interface Taker {
   /** The providers of the spec, and former ones that still have machines. */
   providers: Readonly<Record<string, ProviderSpec>>;
   pools: FleetSpec['pools'];
+  versions: Versions;
 }
 
 /** Returns the orders that are due for a launcher, recorded as given out in the same commit. */
@@ -61,7 +63,11 @@ function isDue({ state, order_due_at, clear_at }: LaunchRecord, now: number): bo
   return state === 'intended' || state === 'requested' || state === 'accepted';
 }
 
-function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }: Taker): DueOrder | null {
+function giveOut(
+  core: Core,
+  launch: LaunchRecord,
+  { report, providers, pools, versions }: Taker,
+): DueOrder | null {
   const now = core.now();
   const order = launch.order + 1;
   const { id: launch_id, provider, name, external_id, machine, config_id } = launch;
@@ -70,9 +76,10 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
     core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });
     return { kind: 'terminate', launch_id, order, provider, name, external_id };
   }
-  const pool = pools[config_id];
-  // The rule ends a launch without a pool soon.
-  if (!pool) return null;
+  // A launch is made with what its version was started with, whatever the newest file says.
+  const pool = versions.startedWith(config_id, launch.version);
+  // The rule ends a launch soon whose pool or version is gone.
+  if (!pools[config_id] || !pool) return null;
   const order_due_at = order < MOST_LAUNCH_ORDERS ? now + AGAIN_AFTER_MS : null;
   const host = hostOf(providers[provider]!.driver, report);
   const asked = launch.state === 'intended' ? moved(launch, 'requested', now) : launch;
@@ -88,6 +95,7 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
     machine,
     config_id,
     pool: { engine, model, env, secrets, slots, adapters, ...(image !== undefined && { image }) },
+    version: launch.version,
   };
 }
 

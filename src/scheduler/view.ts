@@ -2,10 +2,12 @@ import type { Heartbeat, LaunchRow, PoolScaling, ScalingSummary } from '../proto
 import type { Core } from './core.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
+import { rolloutOf, versionsOf } from './rollout-view.ts';
 import type { AppliedSpec } from './rpc.ts';
-import type { Decided, PoolDecided, QueueFacts } from './rule-types.ts';
+import type { Decided, PoolDecided, QueueFacts, WorkersFigures } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
+import type { Versions } from './versions.ts';
 
 /** The most ended launches that are shown. */
 const MOST_ENDED = 100;
@@ -75,7 +77,7 @@ function launchRow(
 ): LaunchRow {
   const isOnItsWay = isStarting(launch);
   const { phase = null, progress = null } = heartbeat ?? {};
-  const { machine, inputs, revision, host, order, missed_lists, missed_since, ...more } = launch;
+  const { machine, inputs, host, order, missed_lists, missed_since, ...more } = launch;
   const { order_due_at, ordered_at, clear_at, ...shown } = more;
   return {
     ...shown,
@@ -106,15 +108,18 @@ export interface Shown {
   installation: string;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
+  versions: Versions;
+  figures(workerIds: readonly string[]): WorkersFigures | null;
   pools: QueueFacts['pools'];
   last: LastDecision | null;
 }
 
 /** Returns the scaling of each pool of the spec, and of all of them together. */
 export function scalingOf(core: Core, shown: Shown) {
-  const { applied, installation, providers, controls, last } = shown;
+  const { applied, installation, providers, controls, versions, figures, last } = shown;
   const now = core.now();
   const alive = core.launches.alive();
+  const launched = Map.groupBy(core.launches.launched(), ({ config_id }) => config_id);
   const spent = spentToday(core.sql, alive, now - (now % COST_STEP_MS));
   const summary: ScalingSummary = {
     installation,
@@ -152,7 +157,8 @@ export function scalingOf(core: Core, shown: Shown) {
       decision: last?.texts.get(id) ?? null,
       control: controls.of(id).control,
       breaker: breakerOf(decided),
-      exchange_stuck: decided?.exchange_stuck ?? null,
+      rollout: rolloutOf(versions.of(id), decided),
+      versions: versionsOf(versions.of(id), launched.get(id) ?? [], figures),
     };
     return [id, scaling];
   });

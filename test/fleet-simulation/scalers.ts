@@ -94,6 +94,7 @@ function rowOf(worker: Worker): Launch {
     instance_type: 'gpu',
     state: state === 'starting' ? 'accepted' : failed ? 'failed' : state,
     state_at: ended_at ?? ready_at ?? launched_at,
+    version: null,
     replaces: null,
     reason: '',
     price_per_hour: 1,

@@ -227,7 +227,7 @@ const WORST_FIRST: Attention['code'][] = [
   'worker_lost',
   'objective_missed',
   'provider_silent',
-  'exchange_stuck',
+  'rollout_stuck',
   'start_slow',
   'engine_backlog',
   'token_refused',

@@ -96,13 +96,13 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   ];
 }
 
-/** Finds pools whose only worker keeps the settings from before a change. */
+/** Finds pools whose only worker keeps its version since there is no room for another. */
 function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
-  if (!scaling?.exchange_stuck) return [];
+  if (!scaling?.rollout?.is_stuck) return [];
   const advice = stuckAdvice(config_id);
   const about = { config_id, worker_id: null, since: scaling.decision?.at ?? now };
-  const text = `${config_id}: ${scaling.exchange_stuck}`;
-  return [{ code: 'exchange_stuck', severity: 'warning', ...about, text, advice }];
+  const text = `${config_id}: ${scaling.rollout.text}`;
+  return [{ code: 'rollout_stuck', severity: 'warning', ...about, text, advice }];
 }
 
 /** Finds providers whose orders no launcher carries out. */

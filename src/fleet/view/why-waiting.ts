@@ -77,13 +77,13 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
   // The worker that is starting may serve the model, since the pool's settings were changed.
   if (launch)
     return waitsFor('unserved_model', `${clause}; another worker is being started: ${startOf(launch)}`);
-  const advice = scaling?.exchange_stuck
+  const advice = scaling?.rollout?.is_stuck
     ? stuckAdvice(pool.config_id)
     : 'Start a worker for it, or cancel what waits and name a model that is served.';
   return waitsFor('unserved_model', clause, { advice });
 }
 
-/** Says what an operator can do about a worker that keeps settings from before a change. */
+/** Says what an operator can do about a worker that keeps its version for want of room. */
 export function stuckAdvice(configId: string): string {
   return `Make room for one more worker, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
 }

@@ -1,5 +1,5 @@
 import { isFinal } from '../launch.ts';
-import type { PoolMemory } from '../rule-types.ts';
+import type { PoolDecided, PoolMemory } from '../rule-types.ts';
 import { poolBreaker } from './breaker.ts';
 import { capacityBeside, capacityOf, exchangeOf, NO_EXCHANGE, startSeconds } from './capacity.ts';
 import { candidatesOf } from './market.ts';
@@ -49,7 +49,7 @@ export function decidePool(asked: Asked): Answer {
     text: string,
     steps: Step[],
     { inputs, batch_wait }: Pick<Target, 'inputs' | 'batch_wait'>,
-    stuck: string | null = null,
+    rollout: PoolDecided['rollout'] = null,
   ): Answer => ({
     decisions: steps.map((step) => ({ ...step, inputs })),
     summary: {
@@ -69,7 +69,7 @@ export function decidePool(asked: Asked): Answer {
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
       text,
       breaker: breaker.kind === 'open' ? breaker.why : null,
-      exchange_stuck: stuck,
+      rollout,
       machines,
     },
     memory,
@@ -91,7 +91,9 @@ export function decidePool(asked: Asked): Answer {
     texts.find((text) => text !== '') ?? otherwise,
     [...steps, ...endDrained(round, steps)],
     target,
-    exchanged.stuck ?? null,
+    exchange.outdated.length > 0
+      ? { text: exchanged.text, next: exchange.outdated[0]!.name, is_stuck: exchanged.stuck !== undefined }
+      : null,
   );
 }
 

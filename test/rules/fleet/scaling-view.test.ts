@@ -24,7 +24,8 @@ const SUMMARY: ScalingSummary = {
 const SCALING = {
   control: 'automatic',
   breaker: null,
-  exchange_stuck: null,
+  rollout: null,
+  versions: [],
   max: 3,
   starting: 0,
   decision: null,
@@ -147,12 +148,21 @@ describe('what of the scheduler needs attention', () => {
   });
 
   it('is a worker that keeps the settings from before a change, with what can be done', () => {
-    const exchange_stuck = '1 of 1 worker has the settings from before the change. But max is 1.';
-    expect(view({ scaling: { exchange_stuck } }).attention).toMatchObject([
+    const text = '1 of 1 worker has another version than b. But max is 1.';
+    const rollout = {
+      state: 'rolling',
+      from: 'a',
+      to: 'b',
+      since: 0,
+      text,
+      next: null,
+      is_stuck: true,
+    } as const;
+    expect(view({ scaling: { rollout } }).attention).toMatchObject([
       {
-        id: 'exchange_stuck/cfg',
+        id: 'rollout_stuck/cfg',
         severity: 'warning',
-        text: `cfg: ${exchange_stuck}`,
+        text: `cfg: ${text}`,
         advice: expect.stringContaining('"worker-vllm fleet drain cfg", then "worker-vllm fleet resume cfg"'),
       },
     ]);

@@ -26,7 +26,8 @@ const SCALING = {
   starting: 0,
   control: 'automatic',
   breaker: null,
-  exchange_stuck: null,
+  rollout: null,
+  versions: [],
   batch_wait: null,
   decision: null,
 } as unknown as PoolScaling;
@@ -134,7 +135,17 @@ describe('what work waits for', () => {
       {
         workers: READY,
         model: 'big',
-        scaling: { exchange_stuck: 'max is 1.' },
+        scaling: {
+          rollout: {
+            state: 'rolling',
+            from: null,
+            to: 'b',
+            since: 0,
+            text: 'max is 1.',
+            next: null,
+            is_stuck: true,
+          },
+        },
         launches: [{ ...LAUNCH, state: 'ready' }],
       },
       { code: 'unserved_model', advice: expect.stringMatching(/"worker-vllm fleet drain chat"/) },

@@ -107,8 +107,8 @@ describe('a pool that is changed', () => {
     pass(60);
     expect(inState('ready').map(({ id }) => id)).toEqual(before);
     expect(text()).toMatch(/max is 1.*worker-vllm fleet drain chat/);
-    const stuck = () => fleet.scheduler.scaling()?.pools.get('chat')?.exchange_stuck;
-    expect(stuck()).toMatch(/^1 of 1 worker has the settings from before the change\. But max is 1/);
+    const stuck = () => fleet.scheduler.scaling()?.pools.get('chat')?.rollout;
+    expect(stuck()).toMatchObject({ state: 'rolling', is_stuck: true });
     fleet.apply({ ...OTHER, min: 1, max: 2 });
     pass(20);
     expect(inState('ready')).toHaveLength(1);

@@ -58,6 +58,7 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
     state,
     state_at: NOW - MINUTE,
     reason: '',
+    version: null,
     replaces: null,
     price_per_hour: 1,
     external_id: null,

@@ -19,7 +19,8 @@ export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
     decision: null,
     control: 'automatic',
     breaker: null,
-    exchange_stuck: null,
+    rollout: null,
+    versions: [],
     ...given,
   };
 }
@@ -35,6 +36,7 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
     state_at: NOW,
     reason:
       '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
+    version: null,
     replaces: null,
     price_per_hour: 0.5,
     cost: 0,

@@ -1,0 +1,143 @@
+import type { Core } from './core.ts';
+import type { AppliedSpec, RollAnswer, RollRequest } from './rpc.ts';
+import { isStarting, startSeconds } from './rule/capacity.ts';
+import { type PoolSpec, USUAL_UPDATE } from './spec.ts';
+import type { Controls } from './state.ts';
+import { differenceInWords } from './version.ts';
+import { lastProved, type PoolVersions, startedAnew, type Versions, wantedNow } from './versions.ts';
+
+interface Subject {
+  core: Core;
+  versions: Versions;
+  controls: Controls;
+  applied: AppliedSpec | null;
+}
+
+/** Carries out what an operator says about the versions of a pool's workers. @param dryRun only says what it would do */
+export function roll(subject: Subject, configId: string, request: RollRequest, dryRun: boolean): RollAnswer {
+  const { core, versions, controls, applied } = subject;
+  const pool = applied?.spec.pools[configId];
+  const before = versions.of(configId);
+  if (!pool || !before) {
+    const known = Object.keys(applied?.spec.pools ?? {}).join(', ');
+    const message = `The fleet has no pool "${configId}"${known ? `, only ${known}` : ''}.`;
+    return { ok: false, reason: 'unknown_pool', message };
+  }
+  const next = after(before, pool, request, core.now());
+  if ('refused' in next) return { ok: false, reason: next.reason, message: `${configId}: ${next.refused}` };
+  if (!dryRun) {
+    versions.save(configId, next);
+    // Its failures of before are no reason not to try it once more.
+    if (next.wanted !== before.wanted) controls.change(configId, { forgiven_at: core.now() });
+  }
+  return { ok: true, text: inWords(subject, configId, { before, next, pool, dryRun }), wanted: next.wanted };
+}
+
+type Refused = { refused: string; reason: 'unknown_version' | 'refused' };
+
+function after(
+  before: PoolVersions,
+  pool: PoolSpec,
+  request: RollRequest,
+  now: number,
+): PoolVersions | Refused {
+  switch (request.action) {
+    case 'pause':
+      return { ...before, is_paused: true };
+    case 'resume':
+      return { ...before, is_paused: false, since: before.is_paused ? now : before.since };
+    case 'anew':
+      return { ...startedAnew(before, pool, now), is_paused: false };
+    case 'back': {
+      const back = lastProved(before, before.wanted);
+      if (back) return { ...wantedNow(before, back.version, back.started_with, now), is_paused: false };
+      return {
+        reason: 'unknown_version',
+        refused: `there is no version to go back to: none but ${before.wanted} has served well and is kept.`,
+      };
+    }
+    case 'to': {
+      const { version } = request;
+      const known = before.kept.find((one) => one.version === version);
+      if (known) {
+        const isSame = version === before.wanted && known.stopped_because === null;
+        return isSame
+          ? { ...before, is_paused: false }
+          : { ...wantedNow(before, version, known.started_with, now), is_paused: false };
+      }
+      const kept = before.kept.map((one) => one.version).join(', ');
+      return { reason: 'unknown_version', refused: `version ${version} is not kept, only ${kept}.` };
+    }
+  }
+}
+
+interface Change {
+  before: PoolVersions;
+  next: PoolVersions;
+  pool: PoolSpec;
+  dryRun: boolean;
+}
+
+function inWords({ core }: Subject, configId: string, { before, next, pool, dryRun }: Change): string {
+  const own = core.launches.alive().filter(({ config_id }) => config_id === configId);
+  const others = own.filter(({ version }) => version !== next.wanted);
+  const would = dryRun ? 'would be' : 'is';
+  if (next.is_paused) {
+    const left =
+      others.length === 0
+        ? 'Every worker has its version already'
+        : `${plural(others.length)} left to replace`;
+    return `The rollout of ${configId} ${would} held: no more workers are replaced. ${left}.`;
+  }
+  const sentences: string[] = [];
+  if (next.wanted === before.wanted) {
+    sentences.push(
+      others.length === 0
+        ? `Every worker of ${configId} has version ${next.wanted} already: there is nothing to replace.`
+        : `The rollout of ${configId} to ${next.wanted} goes on.`,
+    );
+  } else {
+    const [to, from] = [next, before].map(({ kept, wanted }) => kept.find((one) => one.version === wanted)!);
+    const what = differenceInWords(to!.started_with, from?.started_with ?? null);
+    sentences.push(
+      `${configId} ${dryRun ? 'would be' : 'is'} rolled from ${before.wanted} to ${next.wanted}: ${what}.`,
+    );
+    const isUnderWay = own.some(({ version }) => version !== before.wanted);
+    if (isUnderWay) sentences.push(`The rollout to ${before.wanted}, which was under way, ends with that.`);
+  }
+  if (others.length > 0) sentences.push(planInWords(core, configId, others, pool));
+  return sentences.join(' ');
+}
+
+/** Says what is replaced in which order, how long that takes and what it costs meanwhile. */
+function planInWords(
+  core: Core,
+  configId: string,
+  others: ReturnType<Core['launches']['alive']>,
+  { update = USUAL_UPDATE, max }: PoolSpec,
+): string {
+  const running = (name: string) => core.machines.byName.get(name)?.session?.running ?? 0;
+  const inOrder = [...others]
+    .filter((launch) => launch.state === 'ready' || isStarting(launch))
+    .sort((one, other) => running(one.name) - running(other.name));
+  if (inOrder.length === 0) return 'Nothing that serves has to be replaced.';
+  const start = startSeconds(core.launches.launched().filter(({ config_id }) => config_id === configId));
+  const atOnce = Math.max(1, Math.min(update.surge + update.unavailable, inOrder.length));
+  const minutes = Math.ceil(((inOrder.length / atOnce) * start.p80 + PROOF_SECONDS) / 60);
+  const alive = core.launches.alive().filter(({ config_id }) => config_id === configId).length;
+  const beside = Math.max(0, Math.min(update.surge, max - alive));
+  const price = Math.max(0, ...inOrder.map(({ price_per_hour }) => price_per_hour)) * beside;
+  const cost = price > 0 ? `, for $${price.toFixed(2)} an hour more meanwhile` : '';
+  const first =
+    beside > 0
+      ? `${beside} new beside the old ones first`
+      : 'no room beside the old ones, so one of them first';
+  return `In this order: ${inOrder.map(({ name }) => name).join(', ')}; ${first}; about ${minutes} min${cost}.`;
+}
+
+/** The first worker of a version is watched for so long, s, before others follow. */
+const PROOF_SECONDS = 120;
+
+function plural(count: number): string {
+  return count === 1 ? '1 worker is' : `${count} workers are`;
+}

@@ -1,0 +1,93 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { startedWith, versionOf } from '../../../src/scheduler/version.ts';
+import { SchedulerHarness } from '../../support/scheduler-harness.ts';
+
+/** What an operator says about the versions of a pool. */
+let fleet: SchedulerHarness;
+beforeEach(() => {
+  fleet = new SchedulerHarness();
+});
+
+const roll = (request: Parameters<typeof fleet.scheduler.roll>[1], dryRun = false) =>
+  fleet.scheduler.roll('chat', request, dryRun);
+const pool = () => fleet.scheduler.scaling()?.pools.get('chat');
+const wanted = () => pool()?.versions.find(({ state }) => state === 'wanted')?.version;
+
+describe('an order to roll a pool', () => {
+  it('names the pools there are, and the versions that are kept', () => {
+    fleet.apply();
+    expect(fleet.scheduler.roll('chatt', { action: 'anew' }, false)).toMatchObject({
+      reason: 'unknown_pool',
+      message: 'The fleet has no pool "chatt", only chat.',
+    });
+    expect(roll({ action: 'to', version: 'gone' })).toMatchObject({
+      reason: 'unknown_version',
+      message: `chat: version gone is not kept, only ${wanted()}.`,
+    });
+    expect(roll({ action: 'back' })).toMatchObject({ reason: 'unknown_version' });
+  });
+
+  it('starts the same anew, which another application of the file does not undo', () => {
+    fleet.apply();
+    const before = wanted();
+    expect(roll({ action: 'anew' }, true)).toMatchObject({ ok: true });
+    expect(wanted()).toBe(before);
+    expect(roll({ action: 'anew' })).toMatchObject({ ok: true });
+    const after = wanted();
+    expect(after).not.toBe(before);
+    fleet.apply();
+    fleet.restart();
+    expect(wanted()).toBe(after);
+    expect(pool()?.versions.map(({ version, what }) => [version, what])).toEqual([
+      [after, 'the same, started anew'],
+      [before, 'tiny'],
+    ]);
+  });
+
+  it('goes to a version of before, whose workers get what it was started with', () => {
+    fleet.apply({ image: 'a' });
+    const before = wanted()!;
+    fleet.apply({ image: 'b' });
+    const answer = roll({ action: 'to', version: before });
+    expect(answer).toMatchObject({ ok: true, wanted: before });
+    expect('text' in answer && answer.text).toContain('image a');
+    fleet.list([]);
+    fleet.waiting = 1;
+    fleet.reconcile();
+    const [order] = fleet.sync().orders;
+    expect(order).toMatchObject({ kind: 'launch', version: before, pool: { image: 'a' } });
+    // The file that is in force says the other one, and says it again.
+    fleet.apply({ image: 'b' });
+    expect(wanted()).toBe(before);
+    fleet.apply({ image: 'c' });
+    expect(wanted()).not.toBe(before);
+  });
+
+  it('keeps three versions', () => {
+    for (const image of ['a', 'b', 'c', 'd']) fleet.apply({ image });
+    expect(pool()?.versions.map(({ what }) => what)).toEqual(['image d', 'image c', 'tiny, image b']);
+  });
+});
+
+describe('what a scheduler without versions has written', () => {
+  it('has the version of the file where its launch was the newest, and else none', () => {
+    fleet.apply();
+    const launch = fleet.ready();
+    const version = wanted();
+    const old = ({ version, ...row }: typeof launch, revision: number) =>
+      JSON.stringify({ ...row, revision, id: `${row.id}${revision}` });
+    const put = fleet.database.prepare(`INSERT INTO launches (id, launch) VALUES (?, ?)`);
+    put.run(`${launch.id}1`, old(launch, 1));
+    put.run(`${launch.id}2`, old(launch, 2));
+    fleet.database.exec(`DELETE FROM scheduler WHERE name = 'versions'`);
+    const control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 2 };
+    fleet.database
+      .prepare(`INSERT INTO scheduler (name, value) VALUES ('controls', ?)`)
+      .run(JSON.stringify({ chat: control }));
+    fleet.restart();
+    expect(fleet.row(`${launch.id}1`).version).toBeNull();
+    expect(fleet.row(`${launch.id}2`).version).toBe(version);
+    expect(pool()?.versions).toMatchObject([{ version, is_proved: true }]);
+    expect(versionOf(startedWith(fleet.scheduler.specs.current()!.spec.pools.chat!))).toBe(version);
+  });
+});
