@@ -34,6 +34,20 @@ export function addFleetCommands(program: Command): void {
       );
   }
 
+  withDryRun(
+    withFleetTarget(fleet.command('roll <pool>'), 'admin')
+      .option('--to <version>', 'go to a version that is kept; "fleet status" lists them')
+      .option('--back', 'go back to the version that served well before')
+      .option('--pause', 'hold the rollout: replace no more workers')
+      .option('--resume', 'go on with a rollout that is held'),
+  )
+    .description(
+      'Replace the workers of a pool one by one, without a gap: without an option by new ones that are started with the same, for secrets that have changed.',
+    )
+    .action(async (pool, options) =>
+      finish((await import('./fleet/control.ts')).runFleetRoll(pool, options)),
+    );
+
   withDryRun(withFleetTarget(fleet.command('remove'), 'admin'))
     .description('Remove the fleet: the scheduler drains and ends everything that it launched.')
     .action(async (options) => finish((await import('./fleet/control.ts')).runFleetRemove(options)));

@@ -12,6 +12,7 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'pool.drain': 'drained a pool',
   'pool.pause': 'paused a pool',
   'pool.resume': 'resumed a pool',
+  'pool.roll': 'changed the version of a pool',
   'attention.acknowledge': 'acknowledged a problem',
   'worker.forget': 'forgot a worker',
   'job.cancel': 'cancelled a job',

@@ -12,6 +12,7 @@ export const AUDIT_ACTIONS = [
   'pool.drain',
   'pool.pause',
   'pool.resume',
+  'pool.roll',
   /** Says that somebody sees to a problem of the attention list. */
   'attention.acknowledge',
   /** Makes the fleet forget a worker that is gone. */

@@ -49,6 +49,7 @@ export const Attention = z.object({
     'launcher_silent',
     'provider_silent',
     'budget_reached',
+    'rollout_stopped',
     'rollout_stuck',
     'jobs_wait',
     'worker_error',

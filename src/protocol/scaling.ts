@@ -78,6 +78,11 @@ export type ScalingControl = PoolScaling['control'];
 
 export type PoolScaling = z.infer<typeof schemas.PoolScaling>;
 
+/** A version of what a pool's workers are started with. */
+export type PoolVersion = PoolScaling['versions'][number];
+
+export type Rollout = NonNullable<PoolScaling['rollout']>;
+
 export type ScalingSummary = z.infer<typeof schemas.ScalingSummary>;
 
 export type ScalingProvider = ScalingSummary['providers'][number];

@@ -239,13 +239,13 @@ export type PoolAction = (typeof POOL_ACTIONS)[number];
  * - `pause`: replaces no more workers; `resume`: goes on
  */
 export const RollRequest = z.discriminatedUnion('action', [
-  z.strictObject({ action: z.enum(['anew', 'back', 'pause', 'resume']) }),
-  z.strictObject({ action: z.literal('to'), version: z.string().min(1).max(64) }),
+  z.object({ action: z.enum(['anew', 'back', 'pause', 'resume']) }),
+  z.object({ action: z.literal('to'), version: z.string().min(1).max(64) }),
 ]);
 export type RollRequest = z.output<typeof RollRequest>;
 
 /** The result of a roll: `text` says what is done, or would be, a sentence or more. */
-const Rolled = z.object({
+export const Rolled = z.object({
   text: z.string(),
   /** The version that every worker is to have now. */
   wanted: z.string(),

@@ -156,6 +156,7 @@ pools:
   const state = async () => JSON.parse(await printed('fleet status', ['--json'])).launches[0]?.state;
   await until(async () => (await state()) === 'ready', 'its worker is ready', { everyMs: 1000 });
   expect(await printed('submit', ['Say hello.', '--config-id', 'scaled'])).toContain('choices');
+  expect(await printed('fleet roll', ['scaled', '--dry-run'])).toContain('Would be done: scaled');
   await printed('fleet pause', ['scaled']);
   await printed('fleet resume', ['scaled']);
   await printed('fleet drain', ['scaled']);

@@ -99,6 +99,9 @@ describe('the audit', () => {
     expect((await call('POST', '/api/fleet/spec', { spec })).status).toBe(200);
     for (const action of ['pause', 'launch', 'resume', 'launch', 'drain'])
       await call('POST', `/api/fleet/pools/chat/${action}`, {});
+    await call('POST', '/api/fleet/pools/chat/roll', { action: 'anew' });
+    await call('POST', '/api/fleet/pools/chat/roll', { action: 'to', version: 'none' });
+    await call('POST', '/api/fleet/pools/chat/roll', { action: 'anew', dry_run: true });
     expect((await call('DELETE', '/api/fleet/spec')).status).toBe(200);
     expect((await call('POST', '/api/fleet/pools/chat/pause', {})).status).toBe(404);
     expect((await call('DELETE', '/api/tokens/team-a')).status).toBe(200);
@@ -128,6 +131,8 @@ describe('the audit', () => {
       'pool.resume chat done',
       'pool.launch chat done',
       'pool.drain chat done',
+      'pool.roll chat done',
+      'pool.roll chat refused',
       'fleet.remove vllm-queue done',
       'token.revoke team-a done',
     ]);
@@ -153,6 +158,7 @@ describe('the audit', () => {
       before: { control: 'automatic' },
       after: { control: 'paused' },
     });
+    expect(of('pool.roll')).toMatchObject({ after: { action: 'anew', wanted: expect.any(String) } });
     expect(of('fleet.remove')).toMatchObject({ before: { pools: { chat: { min: 0, max: 2 } } } });
 
     const lines = await fetch(`${queue.url}/api/audit`, {

@@ -13,6 +13,7 @@ const ANSWERS: Record<string, unknown> = {
   '/v1/batches/b': batch,
   '/v1/batches/b/cancel': batch,
   '/api/fleet/pools/p/pause': { text: ODD },
+  '/api/fleet/pools/p/roll': { text: ODD },
   '/api/fleet/spec': { applied: true, changes: [ODD], price_per_hour: { min: 0, max: 0 } },
   '/api/tokens': { tokens: [{ name: ODD, scopes: [ODD], tenant: ODD, source: 'api' }] },
 };
@@ -37,6 +38,7 @@ it.each([
   ['batch', 'status', 'b'],
   ['batch', 'cancel', 'b'],
   ['fleet', 'pause', 'p'],
+  ['fleet', 'roll', 'p'],
   ['fleet', 'remove'],
   ['fleet', 'status'],
   ['token', 'list'],

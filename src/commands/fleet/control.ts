@@ -1,4 +1,4 @@
-import { EXIT } from '../../process/index.ts';
+import { EXIT, UserError } from '../../process/index.ts';
 import type { PoolAction, SpecChange } from '../../scheduler/rpc.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { print } from '../terminal.ts';
@@ -19,6 +19,38 @@ export async function runFleetControl(
     method: 'POST',
     scope: 'admin',
     body: { dry_run: dryRun },
+  });
+  print(`${dryRun ? 'Would be done: ' : ''}${text}`);
+  return EXIT.ok;
+}
+
+interface RollOptions extends ControlOptions {
+  to?: string;
+  back?: boolean;
+  pause?: boolean;
+  resume?: boolean;
+}
+
+/** Runs `worker-vllm fleet roll CONFIG`. @throws UserError for options that exclude each other; when the queue refuses */
+export async function runFleetRoll(
+  configId: string,
+  { dryRun = false, to, back, pause, resume, ...target }: RollOptions,
+): Promise<number> {
+  const given = [
+    ...(to === undefined ? [] : [{ action: 'to', version: to }]),
+    ...(back ? [{ action: 'back' }] : []),
+    ...(pause ? [{ action: 'pause' }] : []),
+    ...(resume ? [{ action: 'resume' }] : []),
+  ];
+  if (given.length > 1)
+    throw new UserError(
+      'Give one of --to, --back, --pause and --resume, or none to start the same version anew.',
+    );
+  const path = `/api/fleet/pools/${encodeURIComponent(configId)}/roll`;
+  const { text } = await askQueueJson<{ text: string }>(target, path, {
+    method: 'POST',
+    scope: 'admin',
+    body: { ...(given[0] ?? { action: 'anew' }), dry_run: dryRun },
   });
   print(`${dryRun ? 'Would be done: ' : ''}${text}`);
   return EXIT.ok;

@@ -1,6 +1,20 @@
 import { EXIT } from '../../process/index.ts';
-import { type FleetView, type PoolRow, printable } from '../../protocol/index.ts';
+import {
+  type FleetView,
+  type PoolRow,
+  type PoolScaling,
+  type PoolVersion,
+  printable,
+  workerName,
+} from '../../protocol/index.ts';
 import { age } from '../../show/format.ts';
+import {
+  ROLLOUT_WORDS,
+  shownVersions,
+  versionFigures,
+  versionState,
+  versionWorkers,
+} from '../../show/versions.ts';
 import type { QueueTarget } from '../ask-queue.ts';
 import { clean, columns, print } from '../terminal.ts';
 import { drawLive, readFleet } from '../top/live.ts';
@@ -52,10 +66,12 @@ export function statusLines({ scaling, pools }: FleetView, now: number): string[
   if (scaling === null) {
     return ['No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.'];
   }
-  const rows = pools.flatMap((pool) => rowOf(pool, now));
+  const scaled = pools.filter((pool) => pool.scaling !== null);
+  const [head, ...rows] = columns([HEAD, ...scaled.flatMap((pool) => rowOf(pool, now))]);
   const { price_per_hour, spent_today, budget } = scaling;
   return [
-    ...columns([HEAD, ...rows]),
+    head!,
+    ...scaled.flatMap((pool, index) => [rows[index]!, ...rolloutLines(pool.scaling!, now)]),
     '',
     `Now $${dollars(price_per_hour)} an hour${limit(budget.per_hour)}, today $${dollars(spent_today)}${limit(budget.per_day)}.`,
     ...troubles({ scaling, pools }, now),
@@ -86,6 +102,30 @@ function rowOf({ config_id, scaling }: PoolRow, now: number): string[][] {
       dollars(scaling.spent_today),
       decision ? `${age(now - decision.at)} ago: ${decision.text}` : '–',
     ],
+  ];
+}
+
+/** Returns a line for each version of a pool's workers, and one that says how far the rollout is. */
+function rolloutLines(scaling: PoolScaling, now: number): string[] {
+  const { rollout } = scaling;
+  const versions = shownVersions(scaling).flatMap(versionLines);
+  if (rollout === null) return versions;
+  const { state, since, text, next } = rollout;
+  const following = next === null ? '' : ` Next: ${workerName(next)}.`;
+  return [...versions, `  ${ROLLOUT_WORDS[state]} for ${age(now - since)}: ${sentence(text)}${following}`];
+}
+
+function versionLines(version: PoolVersion): string[] {
+  const parts = [
+    `${version.version} ${versionState(version)}`,
+    versionWorkers(version).join(', '),
+    ...versionFigures(version),
+    version.what,
+  ];
+  const reason = (version.stopped_because ?? '').split('\n').filter((line) => line.trim() !== '');
+  return [
+    `  ${parts.filter((part) => part !== '').join(' · ')}`,
+    ...reason.map((line) => `    ${line.trimEnd()}`),
   ];
 }
 

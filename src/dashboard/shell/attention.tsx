@@ -144,6 +144,13 @@ function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
   );
 }
 
+/** The problems that a pool's panel explains. */
+const OF_A_POOL: ReadonlySet<Item['code']> = new Set([
+  'objective_missed',
+  'rollout_stopped',
+  'rollout_stuck',
+]);
+
 /** Shows the link that leads to the cause. */
 function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (worker_id !== null) {
@@ -153,7 +160,7 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
       </a>
     );
   }
-  if (code === 'objective_missed' && config_id !== null) {
+  if (OF_A_POOL.has(code) && config_id !== null) {
     return (
       <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
         Open the pool

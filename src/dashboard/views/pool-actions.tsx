@@ -1,29 +1,68 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PoolRow } from '../../protocol/fleet-view.ts';
+import type { PoolScaling } from '../../protocol/scaling.ts';
 import { ask } from '../api.ts';
 import { isAdmin } from '../session.ts';
 
-type Action = 'launch' | 'drain' | 'pause' | 'resume';
+interface Action {
+  name: string;
+  effect: string;
+  /** The last part of the path that is asked. */
+  path: string;
+  /** The fields of the request. */
+  fields?: object;
+  isDanger?: boolean;
+}
 
-const ACTIONS: Record<Action, { name: string; effect: string }> = {
+const ACTIONS = {
   launch: {
     name: 'Launch one',
     effect: 'Launches one more worker now, within the max of the pool and the budget.',
+    path: 'launch',
   },
   pause: {
     name: 'Pause',
     effect: 'Keeps the workers as they are: the scheduler launches none and ends none.',
+    path: 'pause',
   },
   drain: {
     name: 'Drain all',
     effect:
       'Its workers end when they have finished what they run, and none is launched until it is resumed.',
+    path: 'drain',
+    isDanger: true,
   },
   resume: {
     name: 'Resume',
     effect: 'The scheduler decides again, and starts that were held back are tried.',
+    path: 'resume',
   },
-};
+  roll: {
+    name: 'Replace all',
+    effect:
+      'Replaces each worker by a new one of the same version, one by one, so that secrets that were changed take effect.',
+    path: 'roll',
+    fields: { action: 'anew' },
+  },
+  back: {
+    name: 'Back',
+    effect: 'Replaces each worker by one of the version before, one by one.',
+    path: 'roll',
+    fields: { action: 'back' },
+  },
+  pauseRollout: {
+    name: 'Pause',
+    effect: 'Replaces no more workers for now. The scheduler goes on to launch and end workers by need.',
+    path: 'roll',
+    fields: { action: 'pause' },
+  },
+  resumeRollout: {
+    name: 'Resume',
+    effect: 'Goes on to replace workers.',
+    path: 'roll',
+    fields: { action: 'resume' },
+  },
+} as const satisfies Record<string, Action>;
 
 /** Shows an admin's actions on a pool; each shows its effect before it is done. */
 export function PoolActions({ pool }: { pool: PoolRow }) {
@@ -34,8 +73,42 @@ export function PoolActions({ pool }: { pool: PoolRow }) {
       <button type="button" aria-haspopup="dialog" onClick={() => setOpen(true)}>
         Change<span class="unseen"> {pool.config_id}</span> …
       </button>
-      {isOpen && <ActionsDialog pool={pool} onClose={() => setOpen(false)} />}
+      {isOpen && (
+        <ActionsDialog pool={pool} actions={actionsOn(pool.scaling)} onClose={() => setOpen(false)} />
+      )}
     </>
+  );
+}
+
+/** Returns what can be done with a pool as it is. */
+function actionsOn({ control, breaker, ready, rollout, versions }: PoolScaling): Action[] {
+  const { launch, pause, drain, resume, roll, back } = ACTIONS;
+  return [
+    launch,
+    ...(control === 'paused' ? [] : [pause]),
+    ...(control === 'drained' ? [] : [drain]),
+    ...(control !== 'automatic' || breaker !== null ? [resume] : []),
+    ...(rollout === null && ready > 0 ? [roll] : []),
+    ...(rollout === null && versions.length > 1 ? [back] : []),
+  ];
+}
+
+/** Shows the buttons by which an admin holds a rollout or takes it back; each shows its effect before it is done. */
+export function RolloutActions({ pool }: { pool: PoolRow }) {
+  const [chosen, setChosen] = useState<Action | null>(null);
+  if (!isAdmin.value || !pool.scaling?.rollout) return null;
+  const { pauseRollout, resumeRollout, back } = ACTIONS;
+  const goesOn = pool.scaling.rollout.state === 'rolling';
+  return (
+    <div class="actions">
+      {[goesOn ? pauseRollout : resumeRollout, back].map((action) => (
+        <button key={action.name} type="button" aria-haspopup="dialog" onClick={() => setChosen(action)}>
+          {action.name}
+          <span class="unseen"> the rollout of {pool.config_id}</span> …
+        </button>
+      ))}
+      {chosen && <ActionsDialog pool={pool} actions={[chosen]} onClose={() => setChosen(null)} />}
+    </div>
   );
 }
 
@@ -48,28 +121,32 @@ interface Asked {
   problem: string | null;
 }
 
-function ActionsDialog({ pool, onClose }: { pool: PoolRow; onClose(): void }) {
+interface DialogProps {
+  pool: PoolRow;
+  /** The actions to choose from; of a single one the effect is shown at once. */
+  actions: readonly Action[];
+  onClose(): void;
+}
+
+function ActionsDialog({ pool, actions, onClose }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [asked, setAsked] = useState<Asked | null>(null);
-  useEffect(() => dialog.current?.showModal(), []);
   const send = async (action: Action, isDone: boolean) => {
     setAsked({ action, text: null, isDone: false, problem: null });
     try {
-      const path = `api/fleet/pools/${encodeURIComponent(pool.config_id)}/${action}`;
-      const body = JSON.stringify({ dry_run: !isDone });
+      const path = `api/fleet/pools/${encodeURIComponent(pool.config_id)}/${action.path}`;
+      const body = JSON.stringify({ ...action.fields, dry_run: !isDone });
       const { text } = await ask<{ text: string }>(path, { method: 'POST', body });
       setAsked({ action, text, isDone, problem: null });
     } catch (error) {
       setAsked({ action, text: null, isDone: false, problem: (error as Error).message });
     }
   };
-  const { control, breaker } = pool.scaling!;
-  const isHeld = control !== 'automatic' || breaker !== null;
-  const choices = (Object.keys(ACTIONS) as Action[]).filter((action) =>
-    action === 'resume'
-      ? isHeld
-      : action !== (control === 'paused' ? 'pause' : control === 'drained' && 'drain'),
-  );
+  const [only] = actions.length === 1 ? actions : [];
+  useEffect(() => {
+    dialog.current?.showModal();
+    if (only) void send(only, false);
+  }, []);
   return (
     <dialog ref={dialog} class="change" aria-labelledby="change-title" onClose={onClose}>
       <h2 id="change-title">
@@ -77,12 +154,12 @@ function ActionsDialog({ pool, onClose }: { pool: PoolRow; onClose(): void }) {
       </h2>
       {asked === null ? (
         <ul>
-          {choices.map((action) => (
-            <li key={action}>
+          {actions.map((action) => (
+            <li key={action.name}>
               <button type="button" onClick={() => send(action, false)}>
-                {ACTIONS[action].name} …
+                {action.name} …
               </button>
-              <p>{ACTIONS[action].effect}</p>
+              <p>{action.effect}</p>
             </li>
           ))}
         </ul>
@@ -90,7 +167,7 @@ function ActionsDialog({ pool, onClose }: { pool: PoolRow; onClose(): void }) {
         <Confirmation
           asked={asked}
           onConfirm={() => send(asked.action, true)}
-          onBack={() => setAsked(null)}
+          {...(!only && { onBack: () => setAsked(null) })}
         />
       )}
       <form method="dialog">
@@ -103,7 +180,8 @@ function ActionsDialog({ pool, onClose }: { pool: PoolRow; onClose(): void }) {
 interface ConfirmationProps {
   asked: Asked;
   onConfirm(): void;
-  onBack(): void;
+  /** Returns to the choice of actions; left out where there is none. */
+  onBack?(): void;
 }
 
 function Confirmation({ asked: { action, text, isDone, problem }, onConfirm, onBack }: ConfirmationProps) {
@@ -116,11 +194,11 @@ function Confirmation({ asked: { action, text, isDone, problem }, onConfirm, onB
         {problem ?? text ?? 'Asking the scheduler …'}
       </p>
       {text !== null && !isDone && (
-        <button type="button" class={action === 'drain' ? 'danger' : 'primary'} onClick={onConfirm}>
-          {ACTIONS[action].name} now
+        <button type="button" class={action.isDanger ? 'danger' : 'primary'} onClick={onConfirm}>
+          {action.name} now
         </button>
       )}
-      {!isDone && (
+      {!isDone && onBack && (
         <button type="button" class="quiet" onClick={onBack}>
           Something else
         </button>

@@ -9,6 +9,8 @@ import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
 import { OverTime } from './over-time.tsx';
 import { PoolActions } from './pool-actions.tsx';
+import { isScaled } from './scaling.tsx';
+import { Versions } from './versions.tsx';
 
 /** The spans over which figures are shown, by their names in the address. */
 const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as const;
@@ -134,6 +136,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
       </Still>
       <Rates rates={rates} seconds={SECONDS[span]} configId={config_id} />
       <Latency rates={rates} />
+      {isScaled(pool) && <Versions pool={pool} />}
     </article>
   );
 }

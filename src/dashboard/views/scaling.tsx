@@ -3,6 +3,7 @@ import type { FleetView, PoolRow } from '../../protocol/fleet-view.ts';
 import type { LaunchRow, PoolScaling } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
 import { isUnderWay, keepLaunches } from '../../show/launches.ts';
+import { ROLLOUT_WORDS } from '../../show/versions.ts';
 import { Mark } from '../controls/marks.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
@@ -145,8 +146,8 @@ const SCALING_COLUMNS: Column<ScaledPool>[] = [
   },
 ];
 
-/** Shows what keeps the rule from acting, or else the pool's limits. */
-function Held({ scaling: { control, breaker, min, max } }: { scaling: PoolScaling }) {
+/** Shows what keeps the rule from acting, or else a rollout that is under way, or else the pool's limits. */
+function Held({ scaling: { control, breaker, rollout, min, max } }: { scaling: PoolScaling }) {
   if (breaker !== null) {
     return (
       <small class="bad" title={breaker.text}>
@@ -158,6 +159,13 @@ function Held({ scaling: { control, breaker, min, max } }: { scaling: PoolScalin
     return (
       <small class="warn">
         <Mark shape="triangle" /> {control === 'paused' ? 'Paused' : 'Drained'} by hand
+      </small>
+    );
+  }
+  if (rollout !== null) {
+    return (
+      <small class={rollout.state === 'rolling' ? undefined : 'warn'} title={rollout.text}>
+        {rollout.state !== 'rolling' && <Mark shape="triangle" />} {ROLLOUT_WORDS[rollout.state]}
       </small>
     );
   }

@@ -227,6 +227,7 @@ const WORST_FIRST: Attention['code'][] = [
   'worker_lost',
   'objective_missed',
   'provider_silent',
+  'rollout_stopped',
   'rollout_stuck',
   'start_slow',
   'engine_backlog',

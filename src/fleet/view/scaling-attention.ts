@@ -50,7 +50,7 @@ export function scalingItems(
   if (!scaling) return [];
   return [
     ...budgetItems(scaling, pools),
-    ...pools.flatMap((pool) => [...breakerItems(pool, now), ...stuckItems(pool, now)]),
+    ...pools.flatMap((pool) => [...breakerItems(pool, now), ...stoppedItems(pool), ...stuckItems(pool, now)]),
     ...launcherItems(scaling, now),
     ...providerItems(scaling, now),
     ...launches.flatMap((launch) => slowItems(launch, isSlow, now)),
@@ -91,6 +91,25 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
       worker_id: null,
       text: `${config_id}: ${text}.`,
       advice,
+      since,
+    },
+  ];
+}
+
+/** Finds pools whose file says a version that was given up. */
+function stoppedItems({ config_id, scaling }: PoolRow): Finding[] {
+  if (scaling?.rollout?.state !== 'stopped') return [];
+  const { to, since, text } = scaling.rollout;
+  const [cause] = text.split('\n');
+  return [
+    {
+      code: 'rollout_stopped',
+      severity: 'error',
+      config_id,
+      worker_id: null,
+      about: `${config_id}/${to}`,
+      text: `${config_id}: ${cause}`,
+      advice: `Mend the pool's part of the fleet's file; if the cause lay elsewhere, try the same once more: worker-vllm fleet roll ${config_id} --to ${to}.`,
       since,
     },
   ];

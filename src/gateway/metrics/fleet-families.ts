@@ -23,6 +23,7 @@ const ATTENTION = Object.keys({
   launcher_silent: 0,
   provider_silent: 0,
   budget_reached: 0,
+  rollout_stopped: 0,
   rollout_stuck: 0,
   jobs_wait: 0,
   worker_error: 0,

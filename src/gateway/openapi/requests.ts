@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { RollRequest } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 
 /** Body of `POST /v1/batches`; the bounds are OpenAI's. */
@@ -24,3 +25,9 @@ export const SpecRequest = z.object({ spec: FleetSpec, dry_run });
 export const AcknowledgeRequest = z.object({ id: z.string().min(1).max(1024) });
 
 export const ControlRequest = z.object({ dry_run });
+
+/** What an operator says about the versions of a pool's workers. */
+export const RollBody = z.discriminatedUnion('action', [
+  RollRequest.options[0].extend({ dry_run }),
+  RollRequest.options[1].extend({ dry_run }),
+]);

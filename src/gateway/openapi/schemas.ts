@@ -2,13 +2,20 @@ import * as z from 'zod';
 import * as files from '../../protocol/file-answers.ts';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
-import { AppliedSpec, Controlled, LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
+import {
+  AppliedSpec,
+  Controlled,
+  LauncherAnswer,
+  LauncherReport,
+  Rolled,
+  SpecChange,
+} from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { RunpodSubmission } from '../runpod.ts';
 import * as answers from './answers.ts';
 import * as usage from './answers.ts';
-import { AcknowledgeRequest, BatchRequest, ControlRequest, SpecRequest } from './requests.ts';
+import { AcknowledgeRequest, BatchRequest, ControlRequest, RollBody, SpecRequest } from './requests.ts';
 
 /** A schema that the gateway serves at `/schemas/{id}.json`. */
 export interface SchemaEntry {
@@ -208,6 +215,11 @@ export const SCHEMAS = {
   SpecChange: sent(SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
   ControlRequest: received(ControlRequest, 'How an operator acts on a pool.', { dry_run: true }),
   Controlled: sent(Controlled, 'What became of it.'),
+  RollBody: received(RollBody, "What an operator says about the versions of a pool's workers.", {
+    action: 'back',
+    dry_run: true,
+  }),
+  Rolled: sent(Rolled, 'What became of it, and the version that all workers are to have.'),
   LauncherReport: received(LauncherReport, 'What a launcher has seen and done since it last told.', {
     drivers: ['process'],
     host: 'gpu-1',

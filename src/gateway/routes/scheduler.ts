@@ -8,7 +8,7 @@ import { parseBody, readBody } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import { ControlRequest, SpecRequest } from '../openapi/requests.ts';
+import { ControlRequest, RollBody, SpecRequest } from '../openapi/requests.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** The most bytes of a launcher's report: room for lists of some ten thousand machines. */
@@ -24,6 +24,13 @@ const CONTROLS: Record<PoolAction, string> = {
   pause: 'Holds the workers of a pool as they are: launches none, ends none',
   resume: 'Lets the rule decide again for a pool that was paused or drained, or whose starts failed',
 };
+
+/** How refusals of a roll are answered. */
+const ROLL_REFUSALS = {
+  unknown_pool: [404, 'pool_not_found'],
+  unknown_version: [404, 'version_not_found'],
+  refused: [409, 'roll_refused'],
+} as const;
 
 /** Registers the routes by which operators and launchers report to the scheduler and ask it. */
 export function schedulerRoutes(app: Gateway): void {
@@ -123,6 +130,36 @@ export function schedulerRoutes(app: Gateway): void {
       },
     });
   }
+
+  route(app, {
+    method: 'POST',
+    path: '/api/fleet/pools/:id/roll',
+    tag: 'Fleet',
+    summary: 'Replaces the workers of a pool by those of another version, or holds such a rollout',
+    description:
+      '`anew` replaces each worker by one that is started with the same, `to` by one of a version that is kept, `back` by one of the version that served well before; `pause` holds a rollout, and `resume` goes on. docs/scheduling.md has the rule.',
+    scopes: ['admin'],
+    body: { schema: 'RollBody' },
+    answers: { 200: { description: 'What was done, or would be.', content: { schema: 'Rolled' } } },
+    errors: [400, 404, 409, 413, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const { dry_run, ...request } = await bodyOf(context, RollBody, SPEC_BYTES, 'invalid_roll');
+      const configId = context.req.param('id');
+      const act = async () => {
+        const answer = await callFleet(context.env, queueId, (fleet) =>
+          fleet.roll(configId, request, dry_run),
+        );
+        if (answer.ok) return { text: answer.text, wanted: answer.wanted };
+        const [status, code] = ROLL_REFUSALS[answer.reason];
+        throw new HttpError(status, answer.message, code);
+      };
+      const isKnown = (await callFleet(context.env, queueId, (fleet) => fleet.controlOf(configId))) !== null;
+      if (dry_run || !isKnown) return context.json(await act());
+      const entry = { action: 'pool.roll', target: configId } as const;
+      return context.json(await audited(context, entry, act, ({ wanted }) => ({ ...request, wanted })));
+    },
+  });
 
   route(app, {
     method: 'POST',

@@ -168,6 +168,24 @@ describe('what of the scheduler needs attention', () => {
     ]);
   });
 
+  it('is a version that was given up, with its cause and how it is tried once more', () => {
+    const text =
+      'Version 3f2a91c04b was stopped: its worker ended with exit code 9: There is no model "x".\nlast lines';
+    const rollout = { state: 'stopped', from: 'a1b2c3d4e5', to: '3f2a91c04b', since: NOW, text } as const;
+    const scaling = { rollout: { ...rollout, next: null, is_stuck: false } };
+    expect(view({ scaling }).attention).toMatchObject([
+      {
+        id: 'rollout_stopped/cfg/3f2a91c04b',
+        severity: 'error',
+        since: NOW,
+        text: 'cfg: Version 3f2a91c04b was stopped: its worker ended with exit code 9: There is no model "x".',
+        advice: expect.stringContaining('worker-vllm fleet roll cfg --to 3f2a91c04b.'),
+      },
+    ]);
+    const rolling = { rollout: { ...scaling.rollout, state: 'rolling' as const } };
+    expect(view({ scaling: rolling }).attention).toEqual([]);
+  });
+
   it('is a launcher that is silent, or lacks the driver of a provider, but not one that is to come', () => {
     const silent = [{ launcher_id: 'l', drivers: ['vast'], host: null, seen_at: NOW - 3 * MINUTE }];
     expect(view({ summary: { launchers: silent } }).attention).toMatchObject([

@@ -1,4 +1,10 @@
-import type { FleetView, LaunchRow, PoolRow, PoolScaling } from '../../../../src/protocol/index.ts';
+import type {
+  FleetView,
+  LaunchRow,
+  PoolRow,
+  PoolScaling,
+  PoolVersion,
+} from '../../../../src/protocol/index.ts';
 import { FleetHarness } from '../../../support/fleet-harness.ts';
 import { pool } from '../../../support/queue-share.ts';
 
@@ -21,6 +27,27 @@ export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
     breaker: null,
     rollout: null,
     versions: [],
+    ...given,
+  };
+}
+
+export function versionOf(version: string, given: Partial<PoolVersion> = {}): PoolVersion {
+  return {
+    version,
+    state: 'wanted',
+    what: '',
+    since: NOW,
+    is_proved: true,
+    ready: 0,
+    starting: 0,
+    draining: 0,
+    requests: null,
+    share: null,
+    errors: null,
+    first_token_p50_ms: null,
+    first_token_p95_ms: null,
+    tokens_per_second: null,
+    stopped_because: null,
     ...given,
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { statusLines } from '../../../../src/commands/fleet/status.ts';
-import { fleetView, scalingOf } from './fleet-view.ts';
+import { fleetView, scalingOf, versionOf } from './fleet-view.ts';
 
 describe('worker-vllm fleet status', () => {
   it('shows what is wanted, what there is, what it costs and why, by pool', () => {
@@ -46,6 +46,50 @@ describe('worker-vllm fleet status', () => {
       '▲ b is paused: "worker-vllm fleet resume b" ends that.',
       '▲ Provider pod: HTTP 402\\u001b[2J',
       '▲ Provider pod: no launcher with the driver runpod is connected. Start one with "worker-vllm launcher".',
+    ]);
+  });
+
+  it('shows the versions of a pool that rolls under it, with how far it is and who is next', () => {
+    const versions = [
+      versionOf('3f2a91c04b', {
+        is_proved: false,
+        what: 'image demo:1 → demo:2',
+        ...{ ready: 1, starting: 1, requests: 40, share: 0.1, errors: 2 },
+        ...{ first_token_p50_ms: 220, first_token_p95_ms: 1400, tokens_per_second: 38 },
+      }),
+      versionOf('a1b2c3d4e5', { state: 'old', ready: 3, draining: 1, requests: 360, share: 0.9, errors: 0 }),
+    ];
+    const view = fleetView({ pools: { demo: scalingOf({ versions }), other: scalingOf() } });
+    view.pools.find(({ config_id }) => config_id === 'demo')!.scaling!.rollout = {
+      ...{ state: 'rolling', from: 'a1b2c3d4e5', to: '3f2a91c04b', since: view.at - 240_000 },
+      ...{ text: '1 of 4 workers is replaced', next: 'wv-k3x9-demo-abcdefghij', is_stuck: false },
+    };
+    expect(statusLines(view, view.at).slice(1, 6)).toEqual([
+      'demo         0      0         0         0        0    0.00     0.00              –',
+      '  3f2a91c04b wanted, not proved yet · 1 ready, 1 starting · 40 requests (10 %) · 5 % errors · first token 220 ms, p95 1.4 s · 38.0 tokens/s · image demo:1 → demo:2',
+      '  a1b2c3d4e5 being replaced · 3 ready, 1 draining · 360 requests (90 %) · 0 % errors',
+      '  Rolling out for 4 min 00 s: 1 of 4 workers is replaced. Next: abcdefghij.',
+      'other        0      0         0         0        0    0.00     0.00              –',
+    ]);
+  });
+
+  it('shows why a version was stopped, with the last words of its workers, and no single version', () => {
+    const why = '5 starts in a row failed with exit code 9: There is no model "x"\n  last line of the log\n';
+    const versions = [
+      versionOf('a1b2c3d4e5', { ready: 2 }),
+      versionOf('3f2a91c04b', { state: 'stopped', stopped_because: why }),
+    ];
+    const single = scalingOf({ versions: versions.slice(0, 1) });
+    const lines = (pool: typeof single) => {
+      const view = fleetView({ pools: { demo: pool } });
+      return statusLines(view, view.at).slice(2, -2);
+    };
+    expect(lines(single)).toEqual([]);
+    expect(lines(scalingOf({ versions }))).toEqual([
+      '  a1b2c3d4e5 wanted · 2 ready',
+      '  3f2a91c04b stopped · none',
+      '    5 starts in a row failed with exit code 9: There is no model "x"',
+      '      last line of the log',
     ]);
   });
 
