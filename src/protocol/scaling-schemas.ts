@@ -40,6 +40,10 @@ export const Launch = z.object({
   version: text.nullable(),
   /** The launch that this one replaces because it has another version than the pool is to have, or null. */
   replaces: text.nullable(),
+  /** Whether the machine is a spot machine, which its provider may take back at any time. */
+  is_spot: z.boolean(),
+  /** Whether the machine is on-demand only because no spot machine was to be had. */
+  is_stand_in: z.boolean(),
   /** US dollars an hour. */
   price_per_hour: dollars,
   /** The provider's id of the machine; null: not reported yet. */
@@ -57,7 +61,9 @@ export const Launch = z.object({
   /** The time when the machine ended, by the provider's clock where it reported that. */
   ended_at: time.nullable(),
   /** The reason why the launch failed; also set while the machine is being terminated because it failed. */
-  cause: z.enum(['no_capacity', 'rejected', 'vanished', 'start_deadline', 'exited', 'lost']).nullable(),
+  cause: z
+    .enum(['no_capacity', 'rejected', 'vanished', 'start_deadline', 'exited', 'lost', 'preempted'])
+    .nullable(),
   exit_code: z.number().int().nullable(),
   /** The last words of the provider or the container. */
   detail: text.nullable(),

@@ -47,6 +47,8 @@ export interface LaunchRequest {
   disk_gb: number | null;
   /** The highest price of the machine, US dollars an hour; null: any price. */
   price_per_hour: number | null;
+  /** Whether to launch a spot machine. `price_per_hour` is a number then. */
+  spot?: boolean | undefined;
   image: string | null;
   /** The container's whole environment; CASOLA_INSTANCE_ID is `name`. It holds secrets and is never logged. */
   env: Record<string, string>;

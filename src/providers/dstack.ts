@@ -57,8 +57,9 @@ const STATES: Record<string, ListedMachine['state']> = {
 };
 const FINISHED = new Set(['terminated', 'failed', 'done']);
 const ENDED_BY_US = new Set(['stopped_by_user', 'aborted_by_user']);
+const PREEMPTED = 'interrupted_by_no_capacity';
 /** The termination reasons of runs for which no machine was found, or whose machine was taken back. */
-const NO_CAPACITY = new Set(['failed_to_start_due_to_no_capacity', 'interrupted_by_no_capacity']);
+const NO_CAPACITY = new Set(['failed_to_start_due_to_no_capacity', PREEMPTED]);
 
 /** The longest name that dstack takes, `^[a-z][a-z0-9-]{1,40}$`. */
 const MAX_NAME = 41;
@@ -250,7 +251,7 @@ function gpusOf({ instance_type, gpus }: Pick<LaunchRequest, 'instance_type' | '
 }
 
 function runSpecOf(request: LaunchRequest) {
-  const { name, image, env, disk_gb, price_per_hour } = request;
+  const { name, image, env, disk_gb, price_per_hour, spot } = request;
   const configuration = {
     type: 'task',
     ...(name ? { name: runNameOf(name) } : {}),
@@ -258,7 +259,7 @@ function runSpecOf(request: LaunchRequest) {
     image: image ?? DEFAULT_IMAGE,
     env,
     resources: { gpu: gpusOf(request), disk: `${disk_gb ?? DEFAULT_DISK_GB}GB..` },
-    spot_policy: 'on-demand',
+    spot_policy: spot ? 'spot' : 'on-demand',
     // The scheduler decides about new tries, and dstack must not wait for a machine.
     retry: false,
     max_duration: 'off',
@@ -284,6 +285,7 @@ function machineOf(run: Run): ListedMachine {
     name: nameOf(run),
     state: STATES[run.status] ?? 'unknown',
     ...(isFull ? { no_capacity: true } : {}),
+    ...(job?.termination_reason === PREEMPTED ? { preempted: true } : {}),
     created_at: Date.parse(run.submitted_at),
     started_at: null,
     ended_at: job?.finished_at ? Date.parse(job.finished_at) : null,

@@ -27,7 +27,7 @@ function intend(
   versions: Versions,
   installation: string,
 ): void {
-  const { config_id, machine, price_per_hour, replaces, reason, inputs } = decision;
+  const { config_id, machine, price_per_hour, replaces, is_stand_in, reason, inputs } = decision;
   const { provider, instance_type, gpus, disk_gb = null } = machine;
   const id = core.newId();
   const launch = newLaunch(
@@ -42,6 +42,8 @@ function intend(
       inputs,
       replaces,
       version: versions.wanted(config_id),
+      is_spot: machine.spot ?? false,
+      is_stand_in,
     },
     core.now(),
   );

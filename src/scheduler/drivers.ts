@@ -13,18 +13,45 @@ interface DriverFacts {
   tellsPrices: boolean;
   /** Whether the driver's machines pull their image from a registry, so that a pool has to name one. */
   pullsImage: boolean;
+  /** Whether the driver can launch spot machines. */
+  hasSpot: boolean;
   /** The variable that usually holds the driver's key; null if the driver needs none. */
   keyVariable: string | null;
 }
 
 /** The facts of every driver that a fleet's file may name: a spec whose driver is missing here does not compile. */
 export const DRIVERS = {
-  process: { isBoundToHost: true, tellsPrices: false, pullsImage: false, keyVariable: null },
-  docker: { isBoundToHost: true, tellsPrices: false, pullsImage: false, keyVariable: null },
-  kubernetes: { isBoundToHost: false, tellsPrices: false, pullsImage: true, keyVariable: null },
-  runpod: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'RUNPOD_API_KEY' },
-  vast: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'VAST_API_KEY' },
-  dstack: { isBoundToHost: false, tellsPrices: true, pullsImage: true, keyVariable: 'DSTACK_TOKEN' },
+  process: { isBoundToHost: true, tellsPrices: false, pullsImage: false, hasSpot: false, keyVariable: null },
+  docker: { isBoundToHost: true, tellsPrices: false, pullsImage: false, hasSpot: false, keyVariable: null },
+  kubernetes: {
+    isBoundToHost: false,
+    tellsPrices: false,
+    pullsImage: true,
+    hasSpot: true,
+    keyVariable: null,
+  },
+  runpod: {
+    isBoundToHost: false,
+    tellsPrices: true,
+    pullsImage: true,
+    // Version 2 of RunPod's REST API rents no spot pods.
+    hasSpot: false,
+    keyVariable: 'RUNPOD_API_KEY',
+  },
+  vast: {
+    isBoundToHost: false,
+    tellsPrices: true,
+    pullsImage: true,
+    hasSpot: true,
+    keyVariable: 'VAST_API_KEY',
+  },
+  dstack: {
+    isBoundToHost: false,
+    tellsPrices: true,
+    pullsImage: true,
+    hasSpot: true,
+    keyVariable: 'DSTACK_TOKEN',
+  },
 } as const satisfies Record<string, DriverFacts>;
 
 export type DriverName = keyof typeof DRIVERS;

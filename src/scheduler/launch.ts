@@ -116,6 +116,8 @@ type Decided = Pick<
   | 'machine'
   | 'price_per_hour'
   | 'replaces'
+  | 'is_spot'
+  | 'is_stand_in'
   | 'reason'
   | 'inputs'
   | 'version'
@@ -145,6 +147,12 @@ const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   ordered_at: null,
   clear_at: null,
 };
+
+/** Returns a launch as it was stored. One that an earlier version has stored lacks the fields of spot machines. */
+export function storedLaunch(json: string): LaunchRecord {
+  const { is_spot = false, is_stand_in = false, ...launch } = JSON.parse(json) as LaunchRecord;
+  return { ...launch, is_spot, is_stand_in };
+}
 
 export function newLaunch(of: Decided, now: number): LaunchRecord {
   const { instance_type } = of.machine;
@@ -179,6 +187,8 @@ export function newOrphan(
     inputs: '',
     replaces: null,
     version: null,
+    is_spot: false,
+    is_stand_in: false,
     state: 'terminating',
     state_at: seenAt,
     intended_at: seenAt,

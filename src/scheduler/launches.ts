@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import { isFinal, type Launch, type LaunchRecord } from './launch.ts';
+import { isFinal, type Launch, type LaunchRecord, storedLaunch } from './launch.ts';
 import type { MachineMap } from './machines.ts';
 import type { SpentOnDay } from './rpc.ts';
 
@@ -30,7 +30,7 @@ export class Launches {
     for (const launch of this.#byId.values()) this.#machines.detach(launch);
     this.#byId.clear();
     for (const { launch } of this.#sql.exec(`SELECT launch FROM launches`)) {
-      const one = JSON.parse(String(launch)) as LaunchRecord;
+      const one = storedLaunch(String(launch));
       this.#byId.set(one.id, one);
       this.#machines.attach(one);
     }

@@ -40,6 +40,8 @@ export const LauncherReport = z.object({
                * answered with `no_capacity`.
                */
               no_capacity: z.boolean().optional(),
+              /** Whether the provider took an `ended` machine back, as it does with spot machines. */
+              preempted: z.boolean().optional(),
               /**
                * Whether a `starting` machine was made but not started, as when its launcher was killed in between; its
                * launch is ordered again.
@@ -133,6 +135,8 @@ const LaunchOrder = z.object({
     disk_gb: z.number().nullable(),
     /** The highest price of the machine, US dollars an hour; null: any price. */
     price_per_hour: z.number().nullable(),
+    /** Whether the machine is to be a spot machine. */
+    spot: z.boolean().optional(),
   }),
   config_id: z.string(),
   /** The part of the pool's spec that the worker is started with. */

@@ -50,6 +50,7 @@ export interface ObservedPool {
     | 'wanted_wait'
     | 'utilization'
     | 'batch_only'
+    | 'spot'
     | 'machines'
   >;
   /** Whether an operator paused the pool: nothing is launched for it or drained, but what is under way continues. */
@@ -121,6 +122,8 @@ export type Decision =
       machine: CandidateSpec;
       price_per_hour: number;
       replaces: string | null;
+      /** Whether it is an on-demand machine because no spot machine is to be had. */
+      is_stand_in: boolean;
     })
   /** Moves the launch from `ready` to `draining`, and cordons its worker. */
   | (Why & { kind: 'drain'; launch_id: string })
@@ -188,11 +191,15 @@ interface RolloutDecided {
 export interface LearnedMachine {
   provider: string;
   instance_type: string;
+  is_spot: boolean;
   price_per_hour: number;
+  /** The share of the time that is lost to starts after preemptions; 0 of machines that are not spot machines. */
+  lost_share: number;
   /** The time from launch to ready, s, and the number of starts that it is computed from. */
   start: { p50: number; p80: number; p90: number; count: number };
   /** The speed of one worker under load; null: it is not measured yet. */
   tokens_per_second: number | null;
+  /** With what the lost share costs. */
   dollars_per_million_tokens: number | null;
   /** Until when the machine is skipped, epoch ms; null: it is not skipped. */
   skipped_until: number | null;

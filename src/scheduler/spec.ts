@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { Adapters, ENGINE_NAMES, expectationWords, fieldsOf } from '../protocol/index.ts';
 import { DRIVERS } from './drivers.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
+import { spotFaults } from './spot-spec.ts';
 
 /**
  * The types of this file describe fleet.yaml, where an operator writes which models are served, on what machines, for
@@ -137,6 +138,9 @@ const PROVIDERS = [
     pod: PodSpec.optional().describe(
       "Merged into each pod's spec: nodeSelector, tolerations, volumes and the like.",
     ),
+    spot_pod: PodSpec.optional().describe(
+      'Merged into the spec of each spot pod too: the nodeSelector that spot nodes have, and the tolerations that they need. Other pods keep off nodes with these labels.',
+    ),
   }),
   z.strictObject({
     driver: z.literal('runpod'),
@@ -196,8 +200,12 @@ export const CandidateSpec = z.strictObject({
     ),
   gpus: z.number().int().min(0).default(1).describe('GPUs of one worker.'),
   price_per_hour: Price.optional().describe(
-    'US dollars an hour for the whole machine; left out: what the provider says, else 0.',
+    'US dollars an hour for the whole machine; left out: what the provider says, else 0. Of a spot machine: the most that it may cost, or that is bid for it.',
   ),
+  spot: z
+    .boolean()
+    .optional()
+    .describe('Whether it is a spot machine: cheaper, and its provider may take it back at any time.'),
   disk_gb: z.number().int().min(1).optional().describe("Gigabytes of the container's disk."),
 });
 export type CandidateSpec = z.output<typeof CandidateSpec>;
@@ -258,6 +266,20 @@ export const PoolSpec = z.strictObject({
     .describe('Share of the slots that is planned to be busy. Less costs more, and jobs wait less.'),
   start_wait: Duration.default(600).describe('How long a caller waits for the first worker to be started.'),
   objectives: Objectives.default({}),
+  spot: z
+    .strictObject({
+      base: z
+        .number()
+        .int()
+        .min(0)
+        .optional()
+        .describe('Workers that are on-demand, the first ones. Left out: 1, and 0 with `batch_only`.'),
+      back_after: Duration.default(1200).describe(
+        'How long a spot machine has been ready before the on-demand one that stood in for it ends.',
+      ),
+    })
+    .optional()
+    .describe('How far the pool relies on those of its `machines` that are spot machines.'),
   batch_only: z
     .boolean()
     .default(false)
@@ -296,7 +318,7 @@ export const KnownProviderSpec = z.discriminatedUnion(
   'driver',
   PROVIDERS.map((provider) => {
     const known = provider.strip();
-    return 'pod' in known.shape ? known.extend({ pod: AnyPod }) : known;
+    return 'pod' in known.shape ? known.extend({ pod: AnyPod, spot_pod: AnyPod }) : known;
   }) as unknown as typeof PROVIDERS,
 );
 
@@ -327,6 +349,8 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
     if (surge === 0 && !unavailable) {
       fault([id, 'update', 'surge'], 'surge and unavailable are both 0, so no worker could ever be replaced');
     }
+    for (const { path, message } of spotFaults(fieldsOf(pool), fieldsOf(providers)))
+      fault([id, ...path], message);
     for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
       const { provider, instance_type } = fieldsOf(machine);
       if (typeof provider !== 'string') continue;

@@ -1,6 +1,8 @@
 import type { Core } from './core.ts';
 import {
   ended,
+  exists,
+  type FailureCause,
   isFinal,
   type LaunchRecord,
   listsApartMs,
@@ -70,7 +72,7 @@ function giveOut(
 ): DueOrder | null {
   const now = core.now();
   const order = launch.order + 1;
-  const { id: launch_id, provider, name, external_id, machine, config_id } = launch;
+  const { id: launch_id, provider, name, external_id, machine, config_id, is_spot } = launch;
   const given = { order, ordered_at: now };
   if (launch.state === 'terminating') {
     core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });
@@ -92,7 +94,7 @@ function giveOut(
     provider,
     name,
     may_exist: order > 1,
-    machine,
+    machine: { ...machine, ...(is_spot && { spot: true }) },
     config_id,
     pool: { engine, model, env, secrets, slots, adapters, ...(image !== undefined && { image }) },
     version: launch.version,
@@ -233,8 +235,7 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): 
   else if (next.state === 'accepted') next = { ...next, order_due_at: null };
   if (machine.state === 'ended' && next.state !== 'terminating') {
     // A machine that was ordered to end has not failed.
-    const failure = machine.no_capacity ? 'no_capacity' : 'exited';
-    const cause = next.state === 'draining' ? null : failure;
+    const cause = next.state === 'draining' ? null : causeOfEnd(next, machine);
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
   }
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
@@ -266,8 +267,21 @@ function miss(core: Core, launch: LaunchRecord, { begun_at, host }: CompleteList
   core.launches.save(ended(missed, core.now(), causeOfLoss(missed)));
 }
 
-function causeOfLoss({ state, cause }: LaunchRecord): LaunchRecord['cause'] {
+/**
+ * Returns why a machine that is listed as ended failed. A spot machine that served and ended without an exit code was
+ * taken back; one that had not become ready may be a container that fails by itself.
+ */
+function causeOfEnd({ is_spot, ready_at, exit_code }: LaunchRecord, machine: ListedMachine): FailureCause {
+  if (is_spot && machine.preempted) return 'preempted';
+  if (machine.no_capacity) return 'no_capacity';
+  return is_spot && ready_at !== null && exit_code === null ? 'preempted' : 'exited';
+}
+
+/** Returns why a machine that is not listed any more failed: a spot machine that existed was taken back. */
+function causeOfLoss(launch: LaunchRecord): LaunchRecord['cause'] {
+  const { state, cause, is_spot } = launch;
   if (state === 'terminating' || state === 'draining') return cause;
+  if (is_spot && exists(launch)) return 'preempted';
   return state === 'ready' ? 'lost' : 'vanished';
 }
 

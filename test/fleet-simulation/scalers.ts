@@ -96,6 +96,8 @@ function rowOf(worker: Worker): Launch {
     state_at: ended_at ?? ready_at ?? launched_at,
     version: null,
     replaces: null,
+    is_spot: false,
+    is_stand_in: false,
     reason: '',
     price_per_hour: 1,
     external_id: id,

@@ -140,7 +140,7 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   },
   {
     title: 'MACHINE',
-    text: ({ provider, instance_type }) => `${provider} ${instance_type}`,
+    text: ({ provider, instance_type, is_spot }) => `${provider} ${instance_type}${is_spot ? ' spot' : ''}`,
     isLeft: true,
     drop: 3,
   },

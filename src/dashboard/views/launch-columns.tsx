@@ -42,11 +42,13 @@ const MACHINE: Column<LaunchRow> = {
   head: 'Machine',
   width: 170,
   drop: 2,
-  cell: ({ instance_type, provider, external_id }) => (
+  cell: ({ instance_type, provider, external_id, is_spot, is_stand_in }) => (
     <>
       <span title={instance_type}>{instance_type}</span>
       <small title={external_id ?? undefined}>
         {provider}
+        {is_spot && ' spot'}
+        {is_stand_in && ' in place of spot'}
         {external_id !== null && <span class="id"> {external_id}</span>}
       </small>
     </>

@@ -94,7 +94,7 @@ class Kubernetes implements Driver {
 
   async launch(request: LaunchRequest): Promise<LaunchOutcome> {
     const namespace = this.#namespace;
-    const body = podOf(request, this.#spec.pod);
+    const body = podOf(request, this.#spec);
     try {
       const pod = await this.#call('create a pod', (options) =>
         this.#api.createNamespacedPod({ namespace, body }, options),

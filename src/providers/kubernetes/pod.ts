@@ -12,10 +12,15 @@ const ANY_INSTANCE_TYPE = 'local';
 
 type Plain = Record<string, unknown>;
 
-/**
- * Returns a pod for one worker, as in deploy/kubernetes/worker.yaml. @param extra fields to merge into the pod's spec
- */
-export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
+/** The fields that an operator has merged into the specs of pods. */
+interface Extra {
+  pod?: Plain | undefined;
+  /** Of spot pods. */
+  spot_pod?: Plain | undefined;
+}
+
+/** Returns a pod for one worker, as in deploy/kubernetes/worker.yaml. */
+export function podOf(request: LaunchRequest, { pod = {}, spot_pod = {} }: Extra = {}): V1Pod {
   const { name, instance_type, gpus, disk_gb, image, env } = request;
   const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(FAR_GRACE_SECONDS), ...env };
   const resources = {
@@ -69,7 +74,34 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, labels },
-    spec: merged(spec, extra) as V1Pod['spec'],
+    spec: placed(merged(spec, pod), request, spot_pod) as V1Pod['spec'],
+  };
+}
+
+/** Puts a spot pod onto spot nodes, and keeps any other pod off them: not all clouds taint them. */
+function placed(spec: unknown, { spot }: LaunchRequest, spotPod: Plain): unknown {
+  if (spot) return merged(spec, spotPod);
+  const labels = isObject(spotPod.nodeSelector) ? Object.entries(spotPod.nodeSelector) : [];
+  if (labels.length === 0 || !isObject(spec)) return spec;
+  const affinity = isObject(spec.affinity) ? spec.affinity : {};
+  const nodeAffinity = isObject(affinity.nodeAffinity) ? affinity.nodeAffinity : {};
+  const required = nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+  const given =
+    isObject(required) && Array.isArray(required.nodeSelectorTerms) ? required.nodeSelectorTerms : [];
+  // A node has to match one of the terms: each of the operator's is combined with each label that a node may lack.
+  const nodeSelectorTerms = (given.length === 0 ? [{}] : given).flatMap((term) =>
+    labels.map(([key, value]) => ({
+      ...term,
+      matchExpressions: [...(term.matchExpressions ?? []), { key, operator: 'NotIn', values: [value] }],
+    })),
+  );
+  const requiredDuringSchedulingIgnoredDuringExecution = { nodeSelectorTerms };
+  return {
+    ...spec,
+    affinity: {
+      ...affinity,
+      nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution },
+    },
   };
 }
 
@@ -187,7 +219,10 @@ function whyStillThere({ metadata: { deletionTimestamp } }: PodShape, now: numbe
   };
 }
 
-function judge(pod: PodShape, now: number): Pick<ListedMachine, 'state' | 'no_capacity' | 'detail'> {
+function judge(
+  pod: PodShape,
+  now: number,
+): Pick<ListedMachine, 'state' | 'no_capacity' | 'preempted' | 'detail'> {
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
@@ -195,6 +230,7 @@ function judge(pod: PodShape, now: number): Pick<ListedMachine, 'state' | 'no_ca
   // run.
   const end = {
     state: 'ended' as const,
+    ...(isTakenBack(pod) ? { preempted: true } : {}),
     detail: words(status?.reason ?? terminated?.reason, status?.message ?? terminated?.message),
   };
   switch (status?.phase) {
@@ -212,6 +248,13 @@ function judge(pod: PodShape, now: number): Pick<ListedMachine, 'state' | 'no_ca
     default:
       return { state: 'unknown', detail: `Kubernetes says ${status?.phase ?? 'nothing of its phase'}` };
   }
+}
+
+/** Returns whether Kubernetes took the pod's place away: its node is drained or goes, or another pod needs it. */
+function isTakenBack({ status }: PodShape): boolean {
+  return (
+    status?.conditions?.some(({ type, status: is }) => type === 'DisruptionTarget' && is === 'True') ?? false
+  );
 }
 
 function pending(

@@ -14,6 +14,8 @@ export const VastInstance = z.object({
   /** The state that the instance's owner wants. */
   intended_status: z.string().nullish(),
   status_msg: z.string().nullish(),
+  /** Whether the instance is interruptible: it was bid for, and is stopped when somebody bids more. */
+  is_bid: z.boolean().nullish(),
   dph_total: z.number().nullish(),
   /** When the instance started, epoch s. */
   start_date: z.number().nullish(),
@@ -38,6 +40,7 @@ export function machineOf(instance: VastInstance): ListedMachine {
     external_id: String(id),
     name: label ?? '',
     state,
+    ...(state === 'ended' && isOutbid(instance) ? { preempted: true } : {}),
     created_at: start_date ? Math.round(start_date * 1000) : null,
     started_at: null,
     ended_at: null,
@@ -51,13 +54,23 @@ function isPlain(state: ListedMachine['state']): boolean {
   return state === 'running' || state === 'starting';
 }
 
+/** Returns whether Vast has stopped the instance, which nobody else does: this driver destroys and never stops. */
+function isOutbid(instance: VastInstance): boolean {
+  return instance.is_bid === true && isStopped(instance);
+}
+
+function isStopped({ cur_state, next_state, intended_status }: VastInstance): boolean {
+  return [cur_state, next_state, intended_status].every((state) => state === 'stopped');
+}
+
 /**
  * Returns the state of an instance. A state that STATES lacks does not count as ended: `offline` and `unknown` only say
  * that Vast has not heard from the host recently.
  */
-function stateOf({ actual_status, cur_state, next_state, intended_status, status_msg }: VastInstance) {
+function stateOf(instance: VastInstance) {
+  const { actual_status, status_msg } = instance;
   // The instance was outbid, or the money is used up: it would pay for its disk for ever.
-  if ([cur_state, next_state, intended_status].every((state) => state === 'stopped')) return 'ended';
+  if (isStopped(instance)) return 'ended';
   if (actual_status === 'created' && status_msg?.includes('OCI runtime create failed')) return 'ended';
   return actual_status == null ? 'starting' : (STATES[actual_status] ?? 'unknown');
 }

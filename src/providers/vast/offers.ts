@@ -8,11 +8,15 @@ const Offer = z.object({
   machine_id: z.number().int().nullish(),
   /** The price of the whole machine, its disk included, US dollars an hour. */
   dph_total: z.number(),
+  /** The least bid that an interruptible instance starts with, US dollars an hour; null: it takes no bids. */
+  min_bid: z.number().nullish(),
 });
 export type Offer = z.output<typeof Offer>;
 const Offers = z.object({ offers: z.array(Offer) });
 
-export type Wanted = Pick<LaunchRequest, 'instance_type' | 'gpus' | 'price_per_hour'> & { disk_gb: number };
+export type Wanted = Pick<LaunchRequest, 'instance_type' | 'gpus' | 'price_per_hour' | 'spot'> & {
+  disk_gb: number;
+};
 
 /** The interval between searches, ms: Vast allows ten a minute. */
 const SEARCH_EVERY_MS = 6000;
@@ -162,15 +166,16 @@ export class OfferMarket {
 /** The error for a search that Vast refuses. */
 export class BadSearchError extends NoAnswerError {}
 
-function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
+function filtersOf({ instance_type, gpus, disk_gb, price_per_hour, spot }: Wanted): Record<string, unknown> {
+  const price = spot ? 'min_bid' : 'dph_total';
   return {
     // The spec may have underscores in place of blanks, which `vastai search offers` accepts too.
     gpu_name: { in: [instance_type.replaceAll('_', ' ')] },
     num_gpus: { eq: gpus },
     disk_space: { gte: disk_gb },
-    ...(price_per_hour === null ? {} : { dph_total: { lte: price_per_hour } }),
-    type: 'on-demand',
-    order: [['dph_total', 'asc']],
+    ...(price_per_hour === null ? {} : { [price]: { lte: price_per_hour } }),
+    type: spot ? 'bid' : 'on-demand',
+    order: [[price, 'asc']],
     limit: OFFERS_PER_SEARCH,
     // Only so does the price include the disk.
     allocated_storage: disk_gb,
@@ -178,7 +183,8 @@ function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Re
 }
 
 function keyOf(wanted: Wanted): string {
-  return JSON.stringify([wanted.instance_type, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
+  const { instance_type, gpus, disk_gb, price_per_hour, spot = false } = wanted;
+  return JSON.stringify([instance_type, gpus, disk_gb, price_per_hour, spot]);
 }
 
 /** Returns whether the day's searches are used up. */

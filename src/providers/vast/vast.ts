@@ -90,8 +90,8 @@ class Vast implements Driver {
   }
 
   async #rentCheapest(request: LaunchRequest, until: number): Promise<LaunchOutcome> {
-    const { instance_type, gpus, price_per_hour } = request;
-    const wanted = { instance_type, gpus, price_per_hour, disk_gb: diskOf(request) };
+    const { instance_type, gpus, price_per_hour, spot } = request;
+    const wanted = { instance_type, gpus, price_per_hour, spot, disk_gb: diskOf(request) };
     for (let taken = 0; ; taken++) {
       const offer = await this.#market.claim(wanted, until);
       if (!offer) return { kind: 'no_capacity', detail: this.#scarcity(request, taken) };
@@ -100,8 +100,8 @@ class Vast implements Driver {
     }
   }
 
-  #scarcity({ instance_type, gpus, price_per_hour }: LaunchRequest, taken: number): string {
-    const what = `${gpus} × ${instance_type}${price_per_hour === null ? '' : ` up to $${price_per_hour} an hour`}`;
+  #scarcity({ instance_type, gpus, price_per_hour, spot }: LaunchRequest, taken: number): string {
+    const what = `${gpus} ×${spot ? ' interruptible' : ''} ${instance_type}${price_per_hour === null ? '' : ` up to $${price_per_hour} an hour`}`;
     const why = this.#market.isUsedUp ? ', and no search is allowed until midnight UTC' : '';
     const gone = taken === 0 ? '' : ` (${taken} were taken by others meanwhile)`;
     return `Vast has no more offers of ${what} that pass the filters${gone}${why}`;
@@ -109,14 +109,17 @@ class Vast implements Driver {
 
   /** Rents an offer. @returns `taken` if another customer has the offer, and nothing was created */
   async #rent(request: LaunchRequest, offer: Offer, until: number): Promise<LaunchOutcome | 'taken'> {
+    const bid = request.spot ? bidFor(offer, request) : null;
     let answer: Answer;
     try {
-      answer = await this.#ask('PUT', `/v0/asks/${offer.id}/`, 'create', until, bodyOf(request));
+      answer = await this.#ask('PUT', `/v0/asks/${offer.id}/`, 'create', until, bodyOf(request, bid));
     } catch (error) {
       return await this.#lookAfter(request.name, until, error);
     }
     const created = Created.safeParse(answer.body);
-    if (answer.status === 200 && created.success) return launched(created.data.new_contract, offer.dph_total);
+    if (answer.status === 200 && created.success) {
+      return launched(created.data.new_contract, bid ?? offer.dph_total);
+    }
     return await this.#afterError(request, answer, until);
   }
 
@@ -242,8 +245,19 @@ function diskOf({ disk_gb }: LaunchRequest): number {
   return Math.max(MIN_DISK_GB, disk_gb ?? DEFAULT_DISK_GB);
 }
 
-function bodyOf(request: LaunchRequest): object {
+/** A bid is this much above the least one, or the next one to bid that takes the machine. */
+const BID_ABOVE_LEAST = 1.1;
+
+/** Returns what is bid for a machine, US dollars an hour: somewhat more than the least bid, within the highest price. */
+function bidFor({ min_bid, dph_total }: Offer, { price_per_hour }: LaunchRequest): number {
+  const bid = BID_ABOVE_LEAST * (min_bid ?? dph_total);
+  return Math.round(1e4 * Math.min(bid, price_per_hour ?? bid)) / 1e4;
+}
+
+/** @param bid what is bid for an interruptible instance, US dollars an hour; null: it is an on-demand one */
+function bodyOf(request: LaunchRequest, bid: number | null): object {
   return {
+    ...(bid === null ? {} : { price: bid }),
     client_id: 'me',
     image: request.image ?? DEFAULT_IMAGE,
     label: request.name,

@@ -87,9 +87,17 @@ const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
  * - `pool`: the start failed because of its pool; `pool_at_once`: another start would fail the same way.
  * - `machine`: the instance type at this provider failed.
  * - `no_capacity`: the provider has no free machine of the instance type.
+ * - `preempted`: the provider took the spot machine back before the worker had proved anything.
  * - `undecided`: the worker is still starting.
  */
-export type FailureClass = 'sound' | 'pool' | 'pool_at_once' | 'machine' | 'no_capacity' | 'undecided';
+export type FailureClass =
+  | 'sound'
+  | 'pool'
+  | 'pool_at_once'
+  | 'machine'
+  | 'no_capacity'
+  | 'preempted'
+  | 'undecided';
 
 function failureClass(launch: Launch, now: number): FailureClass {
   const { cause, exit_code, ready_at } = launch;
@@ -98,6 +106,7 @@ function failureClass(launch: Launch, now: number): FailureClass {
   const lasted = ready_at === null ? -1 : (launch.terminating_at ?? launch.ended_at ?? now) - ready_at;
   if (cause === null) return ready_at !== null ? 'sound' : 'undecided';
   if (lasted >= PROVEN_MS) return 'sound';
+  if (cause === 'preempted') return 'preempted';
   if (exit_code === EXIT.badHost) return 'machine';
   if (exit_code !== null && FAULTS_OF_POOL.has(exit_code)) return 'pool_at_once';
   // The worker vanished without an exit code: the provider took the machine, and the pool is not the cause.

@@ -179,7 +179,12 @@ export function exchangeOf(
 
 /** Returns the capacity without workers that are drained now, and without starts that replace a worker that serves. */
 export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capacity): Capacity {
-  const isOther = (launch: Launch) => !replaced.includes(launch) && !replacing.includes(launch);
+  return capacityWithout([...replaced, ...replacing], capacity);
+}
+
+/** Returns the capacity without some launches. */
+export function capacityWithout(launches: readonly Launch[], capacity: Capacity): Capacity {
+  const isOther = (launch: Launch) => !launches.includes(launch);
   const { ready, starting, late } = capacity;
   return {
     ...capacity,

@@ -5,6 +5,7 @@ import type { LearnedMachine, ObservedPool, ObservedProvider } from '../rule-typ
 import type { CandidateSpec } from '../spec.ts';
 import { classifiedAt, consecutiveFailures, delayAfter, type FailureClass } from './breaker.ts';
 import { startSeconds } from './capacity.ts';
+import { lostShare, type Rest, restOf, type SpotRule } from './spot.ts';
 
 /** A sold-out instance type is skipped for this many ms, doubled each time. */
 const SOLD_OUT_MS = 15 * 60_000;
@@ -24,6 +25,8 @@ export interface Candidate {
    * Whether the instance type is skipped only for being sold out; it is tried anyway if every other one is skipped too.
    */
   isSoldOut: boolean;
+  /** Whether somebody has told the price; otherwise it counts as nothing. */
+  isPriceKnown: boolean;
   /** Whether the provider has as many machines as the file allows. */
   isFull: boolean;
   /** When the provider last answered that the instance type is sold out, and how many times consecutively. */
@@ -44,7 +47,40 @@ export interface Market {
 }
 
 export function candidatesOf(pool: ObservedPool, market: Market): Candidate[] {
-  return pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
+  const all = pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
+  const rank = rankOfSpot(all);
+  return all.sort((one, other) => rank(one) - rank(other));
+}
+
+/**
+ * Returns how candidates are ranked if some are spot machines: these come first, except those that are dearer than an
+ * on-demand one once their losses count.
+ */
+function rankOfSpot(candidates: readonly Candidate[]): (candidate: Candidate) => number {
+  const onDemand = candidates.filter(({ machine }) => !machine.spot);
+  return (one) => {
+    if (!one.machine.spot) return 1;
+    return onDemand.some((other) => isCheaper(other, one)) ? 2 : 0;
+  };
+}
+
+/** Returns whether one candidate is known to be cheaper than another, by at least this factor. */
+function isCheaper(one: Candidate, other: Candidate, factor = 1): boolean {
+  const [costOne, costOther] = costsOf(one, other);
+  return one.isPriceKnown && costOne < costOther * factor;
+}
+
+/** Returns what two candidates cost: per token if both speeds were measured, else an hour. */
+function costsOf(one: Candidate, other: Candidate): [number, number] {
+  const perToken = ({ learned }: Candidate) => learned.dollars_per_million_tokens;
+  const [first, second] = [perToken(one), perToken(other)];
+  if (first !== null && second !== null) return [first, second];
+  return [pricePerHour(one), pricePerHour(other)];
+}
+
+/** With what the lost share costs. */
+function pricePerHour({ learned: { price_per_hour, lost_share } }: Candidate): number {
+  return price_per_hour / (1 - lost_share);
 }
 
 /** Compares candidates: measured ones come first, the cheapest per token first; the others stay in the spec's order. */
@@ -69,10 +105,15 @@ function candidate(
   const offered = providers.find(({ name }) => name === provider);
   // Providers report the price of one GPU.
   const price = machine.price_per_hour ?? (offered?.prices[instance_type] ?? 0) * Math.max(1, machine.gpus);
-  const ofType = launches.filter(
+  const is_spot = machine.spot ?? false;
+  const ofAnyKind = launches.filter(
     (launch) => launch.provider === provider && launch.instance_type === instance_type,
   );
-  const ofPool = ofType.filter(({ config_id }) => config_id === pool.config_id);
+  const ofType = ofAnyKind.filter((launch) => launch.is_spot === is_spot);
+  const isOfPool = ({ config_id }: Launch) => config_id === pool.config_id;
+  const start = startSeconds(ofAnyKind.filter(isOfPool));
+  const lost_share = lostShare(ofType.filter(isOfPool), start.p50, now);
+  const rest = restOf(ofType);
   const speed = tokensPerSecond[learnedKey(pool.config_id, machine)] ?? null;
   const refused = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'no_capacity');
   const bad = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'machine');
@@ -82,19 +123,26 @@ function candidate(
     noPlace ??
     (hasBudget ? unpriced(machine, offered) : null) ??
     backOff(bad, delayBad, now) ??
-    backOff(refused, delaySoldOut, now);
+    backOff(refused, delaySoldOut, now) ??
+    resting(rest, now);
   return {
     machine,
     isSoldOut: skip?.failureClass === 'no_capacity',
+    isPriceKnown: !isUnpriced(machine, offered),
     isFull: noPlace !== null && skip === noPlace,
-    refusals: { at: refused[0] ? classifiedAt(refused[0]) : 0, count: refused.length },
+    refusals: {
+      at: Math.max(refused[0] ? classifiedAt(refused[0]) : 0, rest?.at ?? 0),
+      count: Math.max(refused.length, rest?.count ?? 0),
+    },
     learned: {
       provider,
       instance_type,
+      is_spot,
       price_per_hour: price,
-      start: startSeconds(ofPool),
+      lost_share,
+      start,
       tokens_per_second: speed,
-      dollars_per_million_tokens: speed ? (price / (speed * 3600)) * 1e6 : null,
+      dollars_per_million_tokens: speed ? (price / ((1 - lost_share) * speed * 3600)) * 1e6 : null,
       skipped_until: skip?.until ?? null,
       skipped_because: skip?.why ?? null,
     },
@@ -121,13 +169,20 @@ function full(provider: ObservedProvider | undefined, taken: Map<string, number>
   };
 }
 
+function isUnpriced(
+  { instance_type, price_per_hour }: Pick<CandidateSpec, 'instance_type' | 'price_per_hour'>,
+  provider: ObservedProvider | undefined,
+): provider is ObservedProvider {
+  if (!provider?.tells_prices || price_per_hour !== undefined) return false;
+  return provider.prices[instance_type] === undefined;
+}
+
 /** Returns why a machine without a price is skipped: it would count as free, and be launched beyond any budget. */
 function unpriced(
   { instance_type, price_per_hour }: CandidateSpec,
   provider: ObservedProvider | undefined,
 ): Skip | null {
-  if (!provider?.tells_prices || price_per_hour !== undefined || provider.prices[instance_type] !== undefined)
-    return null;
+  if (!isUnpriced({ instance_type, price_per_hour }, provider)) return null;
   return {
     why: `provider ${provider.name} has not told the price of ${instance_type} yet, which the budget has to pay for: price_per_hour of the machine may say it`,
     until: null,
@@ -150,15 +205,22 @@ function backOff(failed: Launch[], delayMs: (failures: number) => number, now: n
   };
 }
 
+/** A resting spot machine is as good as sold out: it is tried if all others are skipped too. */
+function resting(rest: Rest | null, now: number): Skip | null {
+  if (!rest || now >= rest.until) return null;
+  const why = `it was taken back ${rest.count} times in a row, so no spot machine of this type is launched for a while`;
+  return { why, until: rest.until, failureClass: 'no_capacity' };
+}
+
 /** The candidate to launch now, or why there is none. */
 export type Choice =
-  | { kind: 'chosen'; candidate: Candidate }
+  | { kind: 'chosen'; candidate: Candidate; is_stand_in: boolean }
   | { kind: 'none'; why: string; until: number | null };
 
 /** Returns the first candidate that is not skipped. If all are sold out, they are tried again sooner. */
-export function choose(candidates: Candidate[], now: number): Choice {
+export function choose(candidates: readonly Candidate[], now: number): Choice {
   const free = candidates.find(({ learned }) => learned.skipped_because === null);
-  if (free) return { kind: 'chosen', candidate: free };
+  if (free) return chosen(free);
   const [first] = candidates;
   const soldOut = candidates.filter(({ isSoldOut }) => isSoldOut);
   if (soldOut.length === 0) {
@@ -167,9 +229,50 @@ export function choose(candidates: Candidate[], now: number): Choice {
   const askedAgainAt = ({ refusals: { at, count } }: Candidate) =>
     at + doubling(ROUND_MS, LONGEST_ROUND_MS, count);
   const [next] = soldOut.sort((one, other) => askedAgainAt(one) - askedAgainAt(other));
-  if (next && now >= askedAgainAt(next)) return { kind: 'chosen', candidate: next };
+  if (next && now >= askedAgainAt(next)) return chosen(next);
   const until = next ? askedAgainAt(next) : null;
   return { kind: 'none', why: 'every provider has none of its machines free', until };
+}
+
+function chosen(candidate: Candidate): Choice {
+  return { kind: 'chosen', candidate, is_stand_in: false };
+}
+
+/** Another provider is preferred to one that has all of a pool's workers, up to this factor of the price. */
+const SPREAD_FACTOR = 1.3;
+
+/**
+ * Returns the candidate to launch next for a pool that may use spot machines: on-demand ones until there are as many as
+ * its base, then the cheapest; an on-demand one in place of a spot machine stands in for it. A pool is not put all at
+ * one provider if another one is hardly dearer.
+ * @param staying the pool's workers that serve or start, with those that are decided already
+ */
+export function chooseMixed(
+  candidates: readonly Candidate[],
+  { base }: SpotRule,
+  staying: readonly { provider: string; is_spot: boolean }[],
+  now: number,
+): Choice {
+  const isBase = staying.filter(({ is_spot }) => !is_spot).length < base;
+  const isOnDemand = ({ machine }: Candidate) => !machine.spot;
+  const ordered = isBase
+    ? candidates.toSorted((one, other) => Number(isOnDemand(other)) - Number(isOnDemand(one)))
+    : [...candidates];
+  const choice = choose(ordered, now);
+  if (choice.kind === 'none') return choice;
+  const first = choice.candidate;
+  const isAllAt = staying.length > 0 && staying.every(({ provider }) => provider === first.machine.provider);
+  const isElsewhere = (other: Candidate) =>
+    other.learned.skipped_because === null &&
+    other.machine.provider !== first.machine.provider &&
+    (!isBase || isOnDemand(other)) &&
+    isCheaper(other, first, SPREAD_FACTOR);
+  const elsewhere = isAllAt ? ordered.find(isElsewhere) : undefined;
+  if (elsewhere) return chosen(elsewhere);
+  const wasPreferred = ({ machine }: Candidate) => machine.spot === true;
+  const is_stand_in =
+    !isBase && isOnDemand(first) && ordered.slice(0, ordered.indexOf(first)).some(wasPreferred);
+  return { ...choice, is_stand_in };
 }
 
 /** A launch requires a daily budget that pays for all machines and itself for this many ms more. */

@@ -1,7 +1,15 @@
 import { isFinal } from '../launch.ts';
 import type { PoolDecided, PoolMemory } from '../rule-types.ts';
 import { poolBreaker } from './breaker.ts';
-import { capacityBeside, capacityOf, exchangeOf, NO_EXCHANGE, startSeconds } from './capacity.ts';
+import {
+  capacityBeside,
+  capacityOf,
+  capacityWithout,
+  exchangeOf,
+  isStarting,
+  NO_EXCHANGE,
+  startSeconds,
+} from './capacity.ts';
 import { candidatesOf } from './market.ts';
 import { remember } from './memory.ts';
 import {
@@ -18,6 +26,8 @@ import {
   type Step,
   shrinkTo,
 } from './round.ts';
+import { NO_SWAPS, spotRuleOf, swapsOf } from './spot.ts';
+import { endSwapped, goOnSwapping } from './swap.ts';
 import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
 /** Decides for one pool: compares the workers that it needs with those that it has. */
@@ -34,14 +44,21 @@ export function decidePool(asked: Asked): Answer {
   const isTold = (launch: (typeof mine)[number]) => isHeard(observed, launch);
   const awaySince = memory?.away_since ?? {};
   const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
+  const takesJobs = ({ name }: (typeof mine)[number]) => {
+    const session = observed.machines.get(name)?.session;
+    return session != null && session.state !== 'draining' && session.capacity > 0 && !(name in awaySince);
+  };
   const isOver = pool.removed || budget.isSpent;
   // A pool that is ended, or stays as it is, replaces no workers.
   const exchange =
     isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
-  const capacity = capacityBeside(exchange, all);
+  const spot = spotRuleOf(pool.spec);
+  const swaps =
+    isOver || pool.paused || !demand || !spot ? NO_SWAPS : swapsOf(mine, spot, takesJobs, market.now);
+  const capacity = capacityWithout([...swaps.beside, ...swaps.replaced], capacityBeside(exchange, all));
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
   const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
-  const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker };
+  const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker, spot, swaps };
   // The machines' costs, and why they are skipped, as they are before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
   const answer = (
@@ -55,11 +72,15 @@ export function decidePool(asked: Asked): Answer {
     summary: {
       config_id: pool.config_id,
       wanted,
-      ready: capacity.ready.length + capacity.others,
+      ready:
+        capacity.ready.length +
+        swaps.beside.filter(({ state }) => state === 'ready').length +
+        capacity.others,
       starting:
         capacity.starting.length +
         capacity.late.length +
         exchange.replacing.length +
+        swaps.beside.filter(isStarting).length +
         steps.filter(({ kind }) => kind === 'launch').length,
       draining: capacity.draining.length,
       waiting: demand?.waiting ?? null,
@@ -79,13 +100,17 @@ export function decidePool(asked: Asked): Answer {
     return answer(null, text, [], { inputs: '', batch_wait: null });
   }
   const target = targetOf(asked, memory, capacity, start);
-  const failed = [...endFailed(round), ...endReplaced(round)];
+  const failed = [...endFailed(round), ...endReplaced(round), ...endSwapped(round)];
   const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords() : '';
   const plan = isOver ? shrinkTo(round, 0, why, memory, failed) : planFor(round, target, memory, failed);
   const exchanged = goOnExchanging(round, memory, [...failed, ...plan.steps]);
-  const steps = [...failed, ...plan.steps, ...exchanged.steps];
+  const decided = [...failed, ...plan.steps, ...exchanged.steps];
+  const swapped: Plan =
+    isOver || pool.paused ? { steps: [], text: '' } : goOnSwapping(round, memory, target, decided);
+  const steps = [...decided, ...swapped.steps];
   const otherwise = isOver ? `Nothing is launched: ${why}.` : target.why;
-  const texts = exchanged.steps.length > 0 ? [exchanged.text, plan.text] : [plan.text, exchanged.text];
+  const texts =
+    exchanged.steps.length > 0 ? [exchanged.text, plan.text] : [plan.text, exchanged.text, swapped.text];
   return answer(
     isOver ? 0 : target.wanted,
     texts.find((text) => text !== '') ?? otherwise,

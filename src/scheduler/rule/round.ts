@@ -10,7 +10,8 @@ import {
   isUnanswered,
   type StartSeconds,
 } from './capacity.ts';
-import { type Budget, candidatesOf, choose, learnedKey, type Market } from './market.ts';
+import { type Budget, candidatesOf, choose, chooseMixed, learnedKey, type Market } from './market.ts';
+import { baseOf, isStaying, type SpotRule, type Swaps, spotVictims } from './spot.ts';
 
 export interface Asked {
   pool: ObservedPool;
@@ -34,6 +35,9 @@ export interface Round extends Asked {
   start: StartSeconds;
   capacity: Capacity;
   exchange: Exchange;
+  /** The pool's rule for spot machines; null: it has none. */
+  spot: SpotRule | null;
+  swaps: Swaps;
   /** The number of workers that take jobs or are starting. */
   have: number;
   breaker: Breaker;
@@ -114,12 +118,15 @@ export function shrinkTo(
   memory: PoolMemory,
   steps: readonly Step[],
 ): Plan {
-  const { observed, capacity, have } = round;
+  const { observed, capacity, have, mine, spot } = round;
   const { ready, starting, late } = capacity;
   const decided = launchesOf(steps);
   const isFree = (launch: Launch) => isHeard(observed, launch) && !decided.has(launch.id);
-  const victims = victimsIn(round, memory, [...starting, ...ready].filter(isFree));
-  const surplus = victims.slice(0, Math.max(0, have - target));
+  // A spot machine serves in the place of a worker of the base until that one is ready.
+  const coming = spot ? baseOf(mine, { ...spot, base: Math.min(spot.base, target) }).filter(isStarting) : [];
+  const mayEnd = (launch: Launch) => isFree(launch) && !coming.includes(launch);
+  const victims = victimsIn(round, memory, [...starting, ...ready].filter(mayEnd));
+  const surplus = victims.slice(0, Math.max(0, have - target - coming.length));
   const reason = `It is not needed: ${why}.`;
   return {
     steps: [...surplus, ...late.filter(isFree)].map((launch) =>
@@ -130,26 +137,34 @@ export function shrinkTo(
 }
 
 /** Returns those of these launches that may be ended, in the order in which they are to end. */
-function victimsIn({ observed, market }: Round, memory: PoolMemory, among: Launch[]): Launch[] {
+export function victimsIn(
+  { observed, market, mine, spot }: Round,
+  memory: PoolMemory,
+  among: Launch[],
+): Launch[] {
   const costOf = (launch: Launch) => {
     const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
     return speed ? launch.price_per_hour / speed : launch.price_per_hour;
   };
   const heard = among.filter((launch) => isHeard(observed, launch));
-  return inOrderOfVictims(heard, observed, memory.idle_since, costOf);
+  const victims = inOrderOfVictims(heard, observed, memory.idle_since, costOf);
+  return spot ? spotVictims(victims, mine, spot) : victims;
 }
 
 /**
  * Plans `count` launches, or as many of them as are allowed; the text says why there are no more.
  * @param replaces the launch that the new one replaces
  */
-function launches(
-  { pool, market, budget, breaker }: Round,
+export function launches(
+  { pool, market, budget, breaker, mine, spot }: Round,
   count: number,
   why: string,
   replaces: string | null = null,
 ): Plan {
   const steps: Step[] = [];
+  const staying: { provider: string; is_spot: boolean }[] = mine.filter(
+    (launch) => isStaying(launch) && launch.id !== replaces,
+  );
   const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
   const stopped = (because: string): Plan => ({ steps, text: `${why} ${because}.` });
   while (steps.length < count) {
@@ -158,7 +173,7 @@ function launches(
       return stopped(`The next start is tried in ${seconds(breaker.until)}: ${breaker.why}`);
     }
     const candidates = candidatesOf(pool, market);
-    const choice = choose(candidates, market.now);
+    const choice = spot ? chooseMixed(candidates, spot, staying, market.now) : choose(candidates, market.now);
     if (choice.kind === 'none') {
       const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
       const isFull = candidates.some((one) => one.isFull);
@@ -170,8 +185,10 @@ function launches(
       return { ...stopped(`None can be launched: ${budget.inWords()}`), isFull: true };
     }
     market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
+    staying.push({ provider: machine.provider, is_spot: machine.spot ?? false });
     const { config_id } = pool;
-    steps.push({ kind: 'launch', config_id, machine, price_per_hour, replaces, reason: why });
+    const { is_stand_in } = choice;
+    steps.push({ kind: 'launch', config_id, machine, price_per_hour, replaces, is_stand_in, reason: why });
   }
   return { steps, text: '' };
 }

@@ -23,7 +23,10 @@ const beat = (more: Partial<Heartbeat> = {}): Heartbeat => ({
 function launch(id = '1'): LaunchRecord {
   const machine = { instance_type: 'gpu', gpus: 1, disk_gb: null, price_per_hour: null };
   const of = { id, name: 'wv-x-chat-1', config_id: 'chat', provider: 'here', machine, price_per_hour: 1 };
-  return newLaunch({ ...of, replaces: null, reason: '', inputs: '', version: null }, 1000);
+  return newLaunch(
+    { ...of, replaces: null, is_spot: false, is_stand_in: false, reason: '', inputs: '', version: null },
+    1000,
+  );
 }
 
 function orphan(id: string): LaunchRecord {

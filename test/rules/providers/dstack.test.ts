@@ -77,7 +77,19 @@ describe('the driver of dstack', () => {
     await launch();
     dstack.endReason = 'interrupted_by_no_capacity';
     provider.end(provider.alive[0]!, 137);
-    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([{ state: 'ended', no_capacity: true }]);
+    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([
+      { state: 'ended', no_capacity: true, preempted: true },
+    ]);
+  });
+
+  it('asks for a spot machine, within its price, or for none', async () => {
+    const { provider, launch } = setUp();
+    await launch({ spot: true, price_per_hour: 0.5 });
+    await launch({ name: 'wv-abc123-small-0000000002' });
+    expect(provider.alive.map(({ request }) => request)).toMatchObject([
+      { configuration: { spot_policy: 'spot', max_price: 0.5 } },
+      { configuration: { spot_policy: 'on-demand' } },
+    ]);
   });
 
   it('says what dstack refuses: a token, a project', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
 import { makeKubernetes } from '../../../src/providers/kubernetes/kubernetes.ts';
-import { podOf } from '../../../src/providers/kubernetes/pod.ts';
+import { machineOf, PodShape, podOf } from '../../../src/providers/kubernetes/pod.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
 import { idOf, letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
@@ -179,7 +179,7 @@ describe('the driver of Kubernetes', () => {
 
   it('gives a pod the grace of its pool to end', () => {
     const graceOf = (env: Record<string, string>, pod = {}) =>
-      podOf({ ...REQUEST, env }, pod).spec!.terminationGracePeriodSeconds;
+      podOf({ ...REQUEST, env }, { pod }).spec!.terminationGracePeriodSeconds;
     expect(graceOf({})).toBe(75);
     expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '300.5' })).toBe(316);
     expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '5' })).toBe(20);
@@ -220,16 +220,45 @@ describe('the driver of Kubernetes', () => {
     expect(makeLost).toThrow('no context "nowhere", only here, stranger');
   });
 
+  it('puts spot pods onto spot nodes, and other pods onto no spot node', () => {
+    const toleration = { key: 'kubernetes.azure.com/scalesetpriority', value: 'spot', effect: 'NoSchedule' };
+    const spot_pod = { nodeSelector: { 'cloud/spot': 'true' }, tolerations: [toleration] };
+    const spot = podOf({ ...REQUEST, instance_type: 'NVIDIA-L4', spot: true }, { spot_pod });
+    expect(spot.spec).toMatchObject({
+      nodeSelector: { 'nvidia.com/gpu.product': 'NVIDIA-L4', 'cloud/spot': 'true' },
+      tolerations: [{ key: 'nvidia.com/gpu' }, toleration],
+    });
+    expect(spot.spec?.affinity).toBeUndefined();
+    const zone = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] };
+    const required = { nodeSelectorTerms: [zone] };
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } };
+    const other = podOf(REQUEST, { pod: { affinity }, spot_pod });
+    const termsOf = ({ spec }: typeof other) =>
+      spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    const noSpot = { key: 'cloud/spot', operator: 'NotIn', values: ['true'] };
+    expect(termsOf(other)).toEqual([{ matchExpressions: [...zone.matchExpressions, noSpot] }]);
+    expect(termsOf(podOf(REQUEST, { spot_pod }))).toEqual([{ matchExpressions: [noSpot] }]);
+    expect(other.spec?.tolerations).toEqual([
+      { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' },
+    ]);
+  });
+
+  it('tells of a pod whose node was taken away', () => {
+    const conditions = [{ type: 'DisruptionTarget', status: 'True', reason: 'TerminationByKubelet' }];
+    const pod = (status: object) =>
+      PodShape.parse({ metadata: { name: 'wv-a-1', uid: 'u' }, status: { phase: 'Failed', ...status } });
+    expect(machineOf(pod({ conditions }), 0)).toMatchObject({ state: 'ended', preempted: true });
+    expect(machineOf(pod({}), 0)).not.toHaveProperty('preempted');
+  });
+
   it('puts what the spec says of pods into its own', () => {
-    const pod = podOf(
-      { ...REQUEST, instance_type: 'NVIDIA-L4', gpus: 2 },
-      {
-        nodeSelector: { pool: 'gpu' },
-        tolerations: [{ key: 'spot', operator: 'Exists' }],
-        volumes: [{ name: 'home', persistentVolumeClaim: { claimName: 'models' } }],
-        containers: [{ name: 'worker', resources: { requests: { memory: '16Gi' } } }],
-      },
-    );
+    const given = {
+      nodeSelector: { pool: 'gpu' },
+      tolerations: [{ key: 'spot', operator: 'Exists' }],
+      volumes: [{ name: 'home', persistentVolumeClaim: { claimName: 'models' } }],
+      containers: [{ name: 'worker', resources: { requests: { memory: '16Gi' } } }],
+    };
+    const pod = podOf({ ...REQUEST, instance_type: 'NVIDIA-L4', gpus: 2 }, { pod: given });
     expect(pod.spec).toMatchObject({
       restartPolicy: 'Never',
       terminationGracePeriodSeconds: 75,

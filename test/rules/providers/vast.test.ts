@@ -84,6 +84,32 @@ describe('the driver of Vast', () => {
     expect(provider.machines).toEqual([]);
   });
 
+  it('bids a little more than the least bid, and no more than the price', async () => {
+    const { provider, launch } = setUp();
+    // The least bids are 0.18 to 0.2.
+    expect(await launch('1', { spot: true, price_per_hour: 0.3 })).toMatchObject({
+      kind: 'launched',
+      price_per_hour: 0.1982,
+    });
+    expect(await launch('2', { spot: true, price_per_hour: 0.181 })).toMatchObject({ price_per_hour: 0.181 });
+    expect(provider.alive.map(({ request }) => (request as { bid: number }).bid)).toEqual([0.1982, 0.181]);
+    expect(await launch('3', { spot: true, price_per_hour: 0.1 })).toMatchObject({
+      kind: 'no_capacity',
+      detail: expect.stringContaining('1 × interruptible RTX 4090 up to $0.1 an hour'),
+    });
+    expect(await launch('4', { price_per_hour: 0.39 })).toMatchObject({ kind: 'no_capacity' });
+  });
+
+  it('tells of an instance that was outbid', async () => {
+    const { clock, provider, driver, launch } = setUp();
+    await launch('1', { spot: true, price_per_hour: 0.3 });
+    await launch('2');
+    for (const machine of provider.alive) machine.isStopped = true;
+    const list = await letPass(clock, driver.list('wv-'));
+    expect(list).toMatchObject([{ state: 'ended', preempted: true }, { state: 'ended' }]);
+    expect(list[1]).not.toHaveProperty('preempted');
+  });
+
   it('goes to another machine after one that did not start', async () => {
     const { clock, provider, driver, launch } = setUp();
     provider.accidents.stuck_loading = true;

@@ -15,7 +15,8 @@ const MACHINE = { instance_type: 'local', gpus: 1, disk_gb: null, price_per_hour
 
 function launchIn(state: LaunchState) {
   const row = { id: 'a123456789', name: 'wv-i-chat-a123456789', config_id: 'chat', provider: 'here' };
-  const why = { reason: '', inputs: '', version: null, price_per_hour: 1, replaces: null };
+  const kind = { is_spot: false, is_stand_in: false };
+  const why = { ...kind, reason: '', inputs: '', version: null, price_per_hour: 1, replaces: null };
   return { ...newLaunch({ ...row, ...why, machine: MACHINE }, 0), state };
 }
 

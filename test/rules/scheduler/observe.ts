@@ -60,6 +60,8 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
     reason: '',
     version: null,
     replaces: null,
+    is_spot: false,
+    is_stand_in: false,
     price_per_hour: 1,
     external_id: null,
     intended_at: NOW - 2 * MINUTE,

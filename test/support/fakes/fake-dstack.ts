@@ -10,6 +10,7 @@ const RunSpec = z.object({
     image: z.string(),
     env: z.record(z.string(), z.string()),
     resources: z.object({ gpu: z.string(), disk: z.string() }),
+    spot_policy: z.enum(['spot', 'on-demand', 'auto']),
     max_price: z.number().optional(),
     stop_duration: z.number().int().optional(),
   }),

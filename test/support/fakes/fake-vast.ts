@@ -10,6 +10,8 @@ const NewInstance = z.object({
   runtype: z.literal('args'),
   env: z.record(z.string(), z.string()),
   cancel_unavail: z.boolean().default(true),
+  /** A bid per machine, of interruptible instances alone. */
+  price: z.number().min(0.001).max(128).optional(),
 });
 
 const OPERATORS = {
@@ -132,13 +134,12 @@ export class FakeVast {
       accidents.no_capacity--;
       return json(200, { offers: [] });
     }
-    const { order: _order, limit, type: _type, allocated_storage: _storage, ...filters } = search.data;
+    const { order, limit, type: _type, allocated_storage: _storage, ...filters } = search.data;
+    const by = (order[0]?.[0] ?? 'dph_total') as 'dph_total' | 'min_bid';
     const offers = [...this.#provider.prices.keys()].flatMap((instance_type) =>
       [1, 2, 4, 8].flatMap((gpus) => this.#offersOf(instance_type, gpus)),
     );
-    const found = offers
-      .filter((offer) => passes(offer, filters))
-      .toSorted((a, b) => a.dph_total - b.dph_total);
+    const found = offers.filter((offer) => passes(offer, filters)).toSorted((a, b) => a[by] - b[by]);
     return json(200, { offers: found.slice(0, limit) });
   }
 
@@ -162,7 +163,8 @@ export class FakeVast {
       dph_total: price * (1 + index / 1000),
       dph_base: price * (1 + index / 1000),
       storage_cost: 0,
-      min_bid: null,
+      // Those that are cheap on demand may be dear to bid for.
+      min_bid: (price / 2) * (1 - index / 1000),
       cpu_cores: 16,
       cpu_cores_effective: 16,
       cpu_ram: 128_000,
@@ -195,13 +197,14 @@ export class FakeVast {
       const msg = `ask ${offer} is not available`;
       return json(410, { success: false, error: 'no_such_ask', msg });
     }
-    const { label, env } = wanted.data;
+    const { label, env, price: bid } = wanted.data;
     const created = this.#provider.create({
       name: label,
       instance_type: this.#instanceTypeOf(offer),
       env,
-      request: { offer },
+      request: { offer, bid },
     });
+    if ('machine' in created && bid !== undefined) created.machine.price = bid;
     switch (created.reply) {
       case 'created':
       case 'name_taken':
@@ -239,7 +242,7 @@ export class FakeVast {
 
   #instance(machine: FakeMachine): object {
     const { actual_status, contract } = STATES[this.#provider.stateOf(machine)];
-    const { offer } = machine.request as { offer: number };
+    const { offer, bid } = machine.request as { offer: number; bid?: number };
     return {
       id: numberOf(machine),
       machine_id: 500_000 + offer,
@@ -250,6 +253,7 @@ export class FakeVast {
       intended_status: contract,
       status_msg: machine.ended?.detail || null,
       dph_total: machine.price,
+      is_bid: bid !== undefined,
       start_date: this.#provider.timeOf(machine.createdAt) / 1000,
       extra_env: Object.entries(machine.env),
     };

@@ -65,6 +65,8 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
       '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
     version: null,
     replaces: null,
+    is_spot: false,
+    is_stand_in: false,
     price_per_hour: 0.5,
     cost: 0,
     external_id: null,
