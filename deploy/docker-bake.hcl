@@ -26,6 +26,10 @@ variable "VLLM_VERSION" {
   default = "0.32.0"
 }
 
+variable "LLAMA_CPP_VERSION" {
+  default = "b10434"
+}
+
 variable "FASTDEPLOY_VERSION" {
   default = "2.3.2"
 }
@@ -58,6 +62,15 @@ target "worker" {
   secret = ["id=HF_TOKEN,env=HF_TOKEN"]
   args = {
     VLLM_VERSION = VLLM_VERSION
+  }
+}
+
+target "llama-cpp" {
+  inherits = ["_common"]
+  tags     = tags("${IMAGE_NAME}-llama-cpp")
+  args = {
+    ENGINE            = "llama-cpp"
+    LLAMA_CPP_VERSION = LLAMA_CPP_VERSION
   }
 }
 

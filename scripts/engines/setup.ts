@@ -5,10 +5,8 @@ import { findPython, recipeOf, SetupSteps } from '../setup-steps.ts';
 
 /** llama.cpp's server and a tiny model of random weights. */
 export interface LlamaInstall {
-  /** The Python of a virtual environment with llama.cpp in it. */
-  python: string;
-  /** To be run with the model, a port, and settings of llama.cpp as `name=value`. */
-  script: string;
+  /** The program `llama-server`. */
+  server: string;
   model: string;
 }
 
@@ -23,23 +21,23 @@ function listOf(name: string): string {
 
 /**
  * Makes the installation in `<stateDir>/engines/` if it is not there yet or what makes it has changed (half a minute,
- * 250 MB), and says so on stderr.
+ * 300 MB), and says so on stderr.
  * @throws UserError naming the step that failed, with the last lines of its output
  */
 export async function ensureLlama(stateDir = '.worker-vllm'): Promise<LlamaInstall> {
   const home = resolve(stateDir, 'engines');
   const install: LlamaInstall = {
-    python: join(home, 'venv/bin/python'),
-    script: listOf('llama_server.py'),
+    server: join(home, 'venv/bin/llama-server-vulkan'),
     model: join(home, 'tiny.gguf'),
   };
   await setup.once(home, recipeOf([LIST, MAKER]), () => make(home, install));
   return install;
 }
 
-async function make(home: string, { python, model }: LlamaInstall): Promise<void> {
+async function make(home: string, { model }: LlamaInstall): Promise<void> {
   const log = join(home, 'install.log');
   const venv = join(home, 'venv');
+  const python = join(venv, 'bin/python');
   rmSync(venv, { recursive: true, force: true });
   const base = findPython('llama.cpp', { from: 10, to: 14 });
   await setup.step('making a virtual environment', log, base, ['-m', 'venv', venv]);

@@ -56,7 +56,7 @@ export async function prepareCommand(
     warnings,
     say,
   );
-  const said = argumentsFromEnvironment(settled.env, flags ?? [], settled.origins);
+  const said = argumentsFromEnvironment(settled.env, flags ?? [], settled.origins, engine);
   if (flags) warnings.push(...said.warnings);
   const own = ownArguments(bare, settings, settled);
   const rest = leavingOurs(said.arguments, own);
@@ -65,8 +65,11 @@ export async function prepareCommand(
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env, stopped);
   if (gpus.note && engine.usesGpu) warnings.push(gpus.note);
-  const more = defaultFlags(engine, configuration.adapters.length, asked, settled.env);
-  const all = overriding([...own, ...defaultParallelism(asked, gpus.count), ...more.arguments], asked);
+  const more = defaultFlags(engine, settings, configuration.adapters.length, asked, settled.env);
+  const all = overriding(
+    [...own, ...defaultParallelism(engine, asked, gpus.count), ...more.arguments],
+    asked,
+  );
   refuseSharedNames(configuration.adapters, all);
   const env = { ...childEnv, ...more.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
@@ -127,6 +130,7 @@ const VARIABLE_OF: Record<string, string> = {
   '--host': 'VLLM_HOST',
   '--port': 'VLLM_PORT',
   '--served-model-name': 'VLLM_SERVED_MODEL_NAME',
+  '--alias': 'VLLM_SERVED_MODEL_NAME',
 };
 
 function ownArguments(

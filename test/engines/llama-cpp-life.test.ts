@@ -61,7 +61,7 @@ it('a worker that comes before its engine says what it waits for, and begins wit
 });
 
 it('one for embeddings alone serves them, in floats and in base64', async () => {
-  const llama = await startLlama(['embedding=true', 'pooling_type=1', 'model_alias=["embedder"]']);
+  const llama = await startLlama(['--embeddings', '--pooling', 'mean', '--alias', 'embedder']);
   const worker = await workerFor(url, llama, 'embedder', { CASOLA_CONFIG_ID: 'embeddings' });
   for (const encoding_format of ['float', 'base64'] as const) {
     const { data, usage } = await client().embeddings.create({
@@ -86,7 +86,7 @@ it('one for embeddings alone serves them, in floats and in base64', async () => 
 });
 
 it('one that tells gauges, which are not those of vLLM, is neither held back nor taken to hang by them', async () => {
-  const llama = await startLlama(['endpoint_metrics=true']);
+  const llama = await startLlama(['--metrics']);
   const worker = await workerFor(url, llama, 'gauges', {
     CASOLA_CONFIG_ID: 'gauges',
     ENGINE_HANG_SECONDS: '1',
@@ -103,7 +103,7 @@ it('one that tells gauges, which are not those of vLLM, is neither held back nor
 });
 
 it('one that wants a key is reached with it', async () => {
-  const llama = await startLlama(['api_keys=["hush"]']);
+  const llama = await startLlama(['--api-key', 'hush']);
   const worker = await workerFor(url, llama, 'locked', {
     CASOLA_CONFIG_ID: 'locked',
     ENGINE_API_KEY: 'hush',

@@ -1,5 +1,7 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { roadContract } from '../engine/road-contract.ts';
 import { until } from '../support/poll.ts';
 import { job, settled, startQueue, submit, tearDown, workers } from '../support/road.ts';
 import { type Llama, SLOTS, startLlama, untilBusy, untilIdle, workerFor } from './llama.ts';
@@ -47,6 +49,13 @@ function eventsIn(text: string): unknown[] {
     .filter((line) => line.startsWith('data: {'))
     .map((line) => lasting(JSON.parse(line.slice(6))));
 }
+
+describe('llama.cpp by its description', () => {
+  roadContract('llama-cpp', async () => {
+    const own = await startLlama(['--metrics']);
+    return { url: own.url, stop: () => own.process.stop() };
+  });
+});
 
 describe('llama.cpp behind the road', () => {
   it('is found healthy by its own route, and its model is listed', async () => {

@@ -14,12 +14,15 @@ export interface Llama {
 /** Requests that it runs side by side. */
 export const SLOTS = 2;
 
-/** @param settings of llama.cpp, as `name=value`; @param again the port of an earlier one */
-export async function startLlama(settings: string[] = [], again?: number): Promise<Llama> {
-  const { python, script, model } = await ensureLlama();
+/** @param flags further flags of `llama-server`; @param again the port of an earlier one */
+export async function startLlama(flags: string[] = [], again?: number): Promise<Llama> {
+  const { server, model } = await ensureLlama();
   const port = again ?? (await freePort());
-  const process = startProcess(python, [script, model, String(port), ...settings], { name: 'llama.cpp' });
-  await process.waitForLine(/^listening at/);
+  const own = ['--model', model, '--port', String(port), '--parallel', String(SLOTS), '--ctx-size', '65536'];
+  const quick = ['--threads', '1', '--no-warmup'];
+  const name = flags.includes('--alias') ? [] : ['--alias', 'tiny'];
+  const process = startProcess(server, [...own, ...quick, ...name, ...flags], { name: 'llama.cpp' });
+  await process.waitForLine(/listening on http/);
   return { process, port, url: `http://127.0.0.1:${port}` };
 }
 

@@ -83,8 +83,8 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     ENGINE_URL: isExternal ? url : url.optional(),
     ENGINE_PREFILL_URL: variable
       .baseUrl('http:', 'https:')
-      .refine(() => engine !== 'fastdeploy', {
-        error: 'FastDeploy reads no cache of another engine this way: leave it out',
+      .refine(() => describeEngine(engine).readsPrefilled, {
+        error: `${describeEngine(engine).title} reads no cache of another engine this way: leave it out`,
       })
       .optional(),
     ENGINE_API_KEY: variable.header().optional(),
@@ -99,6 +99,7 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
       .default([]),
     VLLM_API_KEY: variable.header().optional(),
     FD_API_KEY: variable.header().optional(),
+    LLAMA_API_KEY: variable.header().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
     VLLM_HOST: variable.host().default('127.0.0.1'),
     // FastDeploy also takes the three ports after this one.
@@ -124,13 +125,14 @@ export function engineConfiguration(
   env: z.infer<z.ZodObject<ReturnType<typeof engineVariables>>>,
 ): EngineConfiguration {
   const engine = chosenEngine(env);
+  const { keyVariable } = describeEngine(engine);
   const shared = {
     engine,
     model: env.VLLM_MODEL ?? null,
     startupTimeoutMs: env.VLLM_STARTUP_TIMEOUT * 1000,
     prefillUrl: env.ENGINE_PREFILL_URL ?? null,
     adapters: env.ENGINE_ADAPTERS,
-    apiKey: env.ENGINE_API_KEY ?? (engine === 'fastdeploy' ? env.FD_API_KEY : env.VLLM_API_KEY),
+    apiKey: env.ENGINE_API_KEY ?? (keyVariable && env[keyVariable]),
   };
   if (engine === 'external') return { ...shared, url: env.ENGINE_URL!, settings: null };
   const [program, ...first] = env.VLLM_SERVE_COMMAND ?? [];

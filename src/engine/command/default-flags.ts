@@ -1,6 +1,6 @@
 import { EXIT, UserError } from '../../process/index.ts';
-import type { Adapter, EngineName } from '../../protocol/index.ts';
-import type { EngineDescription } from '../kinds/description.ts';
+import type { Adapter } from '../../protocol/index.ts';
+import type { EngineDescription, EngineSettings } from '../kinds/description.ts';
 import type { Argument, DefaultArguments } from './flag-arguments.ts';
 
 /**
@@ -112,6 +112,7 @@ const CONNECTOR = {
  */
 export function defaultFlags(
   engine: EngineDescription,
+  settings: EngineSettings,
   adapters: number,
   asked: readonly Argument[],
   env: NodeJS.ProcessEnv,
@@ -127,7 +128,8 @@ export function defaultFlags(
     env.ENGINE_TURNS
       ? flagOf('worker-vllm swap', ['--enable-sleep-mode'], { VLLM_SERVER_DEV_MODE: '1' })
       : NOTHING,
-    prefillFlags(engine.name, env),
+    prefillFlags(engine, env),
+    ...(engine.usualFlags?.(settings) ?? []).map((words) => flagOf('worker-vllm', words)),
   ];
   return {
     arguments: all.flatMap((one) => one.arguments),
@@ -144,8 +146,11 @@ function flagOf(
 }
 
 /** Returns the flags by which an engine can read the cache of another engine that prefills for it. */
-export function prefillFlags(engine: EngineName, env: NodeJS.ProcessEnv): DefaultArguments {
-  if (!env.ENGINE_PREFILL_URL?.trim() || engine === 'fastdeploy') return NOTHING;
+export function prefillFlags(
+  { readsPrefilled }: Pick<EngineDescription, 'readsPrefilled'>,
+  env: NodeJS.ProcessEnv,
+): DefaultArguments {
+  if (!env.ENGINE_PREFILL_URL?.trim() || !readsPrefilled) return NOTHING;
   return flagOf('ENGINE_PREFILL_URL', ['--kv-transfer-config', JSON.stringify(CONNECTOR)]);
 }
 

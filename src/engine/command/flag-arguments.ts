@@ -1,6 +1,6 @@
 import { UserError } from '../../process/index.ts';
 import { MASK, secretHider } from '../../process/secrets.ts';
-import type { EngineFailure } from '../kinds/description.ts';
+import type { EngineDescription, EngineFailure } from '../kinds/description.ts';
 import { isWellKnown, mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
 import type { Flag } from './learn-flags.ts';
 
@@ -32,14 +32,16 @@ export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
 }
 
 /**
- * Returns each variable whose name is a flag in capitals, as that flag.
+ * Returns each variable whose name is a flag in capitals, as that flag, and vLLM's variables as the engine's own flags
+ * for the same thing.
  * @param origins the source of a variable, if that is not its name
- * @throws UserError naming every switch that is neither on nor off
+ * @throws UserError naming every switch that is neither on nor off, and every value that cannot be rewritten
  */
 export function argumentsFromEnvironment(
   env: NodeJS.ProcessEnv,
   flags: readonly Flag[],
   origins: ReadonlyMap<string, string>,
+  { vllmVariables = {} }: Pick<EngineDescription, 'vllmVariables'> = {},
 ): FlagArguments {
   const byVariable = new Map(flags.flatMap((flag) => variablesOf(flag).map((name) => [name, flag] as const)));
   const taken: Argument[] = [];
@@ -48,6 +50,15 @@ export function argumentsFromEnvironment(
   for (const name of flagCandidates(env)) {
     const flag = byVariable.get(name);
     const from = origins.get(name) ?? name;
+    const rewritten = flag ? undefined : vllmVariables[name];
+    if (rewritten) {
+      try {
+        for (const words of rewritten(env[name]!.trim(), env)) taken.push({ words, flag: words[0]!, from });
+      } catch (error) {
+        wrong.push(`  ${from}=${JSON.stringify(env[name])}: ${(error as Error).message}`);
+      }
+      continue;
+    }
     if (!flag) {
       const warning = warningOf(name, from, byVariable.keys());
       if (warning) warnings.push(warning);
@@ -103,10 +114,14 @@ export function leavingOurs(said: readonly Argument[], ours: readonly Argument[]
 const HOW_THE_GPUS_ARE_USED =
   /^(?:--[\w-]*-parallel-size(?:-local)?|--config|-tp|-pp|-dp|-dcp|-pcp|--[tpd]p(?:-size)?|--device-ids)$/;
 
-/** Returns the flag that uses all visible GPUs, unless an argument says how they are used. */
-export function defaultParallelism(said: readonly Argument[], gpus: number): Argument[] {
-  if (gpus < 2 || said.some(({ flag }) => flag !== null && HOW_THE_GPUS_ARE_USED.test(flag))) return [];
-  const flag = '--tensor-parallel-size';
+/** Returns the flag that uses all visible GPUs, unless an argument says how they are used or the engine does by itself. */
+export function defaultParallelism(
+  { gpusFlag: flag }: Pick<EngineDescription, 'gpusFlag'>,
+  said: readonly Argument[],
+  gpus: number,
+): Argument[] {
+  if (!flag || gpus < 2) return [];
+  if (said.some((argument) => argument.flag !== null && HOW_THE_GPUS_ARE_USED.test(argument.flag))) return [];
   return [{ words: [flag, String(gpus)], flag, from: `${gpus} visible GPUs` }];
 }
 
@@ -203,10 +218,12 @@ interface Refused {
 function refusedIn(lines: readonly string[], given: readonly Argument[]): Refused | null {
   const find = (flag: string) => given.find((each) => each.flag === flag);
   for (const line of lines) {
-    // argparse writes `error: argument --tensor-parallel-size/-tp: invalid int value: 'x'`.
-    const [, names, message] = /error: argument (\S+): (.*)/.exec(line) ?? [];
+    // argparse writes `error: argument --tensor-parallel-size/-tp: invalid int value: 'x'`, and llama.cpp
+    // `error while handling argument "--ctx-size": stoi`, after the C++ function that failed.
+    const [, names, message] =
+      /error(?:: argument| while handling argument) "?([^\s"]+)"?: (?:error: )?(.*)/.exec(line) ?? [];
     const argument = names?.split('/').map(find).find(Boolean);
-    if (argument) return { argument, message: message!.trim() };
+    if (argument) return { argument, message: message!.trim().replace(/^sto\w+$/, 'it expects a number') };
   }
   // pydantic writes `2 validation errors for SchedulerConfig`, then for each a line with the name and one with the
   // reason.

@@ -29,18 +29,20 @@ export interface Flag {
 const CHOICES = /\{[^}]*\}|\['[^\]]*'\]/g;
 const A_NAME = /(?:^|, )(--?[a-zA-Z][\w.-]*)/g;
 
-/** Returns the flags that a help text in the form of Python's argparse lists. */
+/** Returns the flags that a help text lists, in the form of Python's argparse or in that of llama.cpp. */
 export function parseHelp(help: string): Flag[] {
   return help
     .split('\n')
-    .filter((line) => /^ {2}-/.test(line))
+    .filter((line) => /^(?: {2})?-[-\w]*[a-zA-Z]/.test(line))
     .map(flagIn)
     .filter((flag) => flag !== null);
 }
 
 /** Parses a line such as `  --api-key API_KEY [API_KEY ...]   what it is for`. */
 function flagIn(line: string): Flag | null {
-  const said = line.trim().split(/ {2,}/)[0]!.replaceAll(CHOICES, 'CHOICE');
+  // llama.cpp aligns the names behind a short one: `-c,    --ctx-size N`.
+  const aligned = line.trim().replace(/^(-\w+,) +/, '$1 ');
+  const said = aligned.split(/ {2,}/)[0]!.replaceAll(CHOICES, 'CHOICE');
   const names = [...said.matchAll(A_NAME)].map((match) => match[1]!);
   const name = names.find((each) => each.startsWith('--') && !each.startsWith('--no-'));
   if (name === undefined || name === '--help') return null;

@@ -69,6 +69,10 @@ export interface EngineDescription {
    * Whether the engine reports token ids and continues from given ones, so that answers can be moved (docs/moving.md).
    */
   goesOnFromIds: boolean;
+  /** Whether the engine can read the KV cache of another engine that prefills for it, as vLLM does (docs/prefill.md). */
+  readsPrefilled: boolean;
+  /** The variable from which the engine itself reads the key that it asks for; left out: it has none. */
+  keyVariable?: 'VLLM_API_KEY' | 'FD_API_KEY' | 'LLAMA_API_KEY';
   /** The advice on how to install a missing program; null: it cannot be missing. */
   installHelp: string | null;
   /** Health routes in order of preference; the next is asked only when one answers 404. */
@@ -82,6 +86,15 @@ export interface EngineDescription {
    * number without it.
    */
   sideBySide: { flag: string | null; usual: number };
+  /** Returns flags that the engine is started with unless somebody says otherwise, the words of each apart. */
+  usualFlags?: (settings: EngineSettings) => [`--${string}`, ...string[]][];
+  /** The flag that sets over how many GPUs the model is spread; left out: the engine takes all visible ones by itself. */
+  gpusFlag?: `--${string}`;
+  /**
+   * The words of the flags that stand for variables of vLLM under which this engine has no flag, such as MAX_MODEL_LEN,
+   * so that a pool keeps its variables when its engine changes. A function throws an Error that says what it expects.
+   */
+  vllmVariables?: Readonly<Record<string, (value: string, env: NodeJS.ProcessEnv) => string[][]>>;
   /** The flag that sets the address for the engine's spans; left out: the engine makes none. */
   tracingFlag?: `--${string}`;
   /** The flag by which usage reports how much of a prompt was cached; left out: the engine has none. */

@@ -25,6 +25,8 @@ export const fastdeploy: EngineDescription = {
   loadsAdapters: false,
   canSleep: false,
   goesOnFromIds: false,
+  readsPrefilled: false,
+  keyVariable: 'FD_API_KEY',
   installHelp:
     'Use an image with FastDeploy in it, or install "fastdeploy-gpu"; VLLM_SERVE_COMMAND names another program.',
   // 404 means that the engine is not up, 304 that its workers are dead: only 200 is healthy.
@@ -39,6 +41,7 @@ export const fastdeploy: EngineDescription = {
     progress: ['fastdeploy:generation_tokens_total', 'fastdeploy:prompt_tokens_total'],
   },
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 8 },
+  gpusFlag: '--tensor-parallel-size',
   phaseOf,
   // A failed start may exit 0, so an exit that was not requested is a failure whatever its code.
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),

