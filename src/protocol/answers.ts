@@ -150,7 +150,7 @@ export function decodeRecords(
     at += HEADER_BYTES;
     if (at + length > bytes.byteLength) throw new AnswerFormatError(`${type} record cut short`);
     try {
-      records.push(recordOf(type, stream, new DataView(bytes.buffer, bytes.byteOffset + at, length)));
+      records.push(recordOf(type, stream, { view, at, end: at + length }));
     } catch (error) {
       if (!(error instanceof RecordError)) throw error;
       malformed(stream, error.message);
@@ -222,39 +222,51 @@ function thrown(stream: number, problem: string): never {
   throw new AnswerFormatError(`stream ${stream}: ${problem}`);
 }
 
+/** The body of a record in its message: a view of each body would cost more than reading it. */
+interface Body {
+  view: DataView;
+  at: number;
+  end: number;
+}
+
 /** @throws RecordError */
-function recordOf(type: AnswerRecord['type'], stream: number, body: DataView): AnswerRecord {
+function recordOf(type: AnswerRecord['type'], stream: number, body: Body): AnswerRecord {
   switch (type) {
     case 'head':
       return { type, stream, head: headIn(body) };
     case 'bytes':
-      return { type, stream, offset: offsetOf(type, body), data: bytesIn(body) };
+      return { type, stream, offset: offsetOf(type, body), data: bytesIn(body, OFFSET_BYTES) };
     case 'taken':
       return { type, stream, offset: offsetOf(type, body) };
     case 'end':
       return { type, stream, size: offsetOf(type, body) };
     case 'broken':
-      return { type, stream, reason: json(type, decoder.decode(body), BrokenReason) };
+      return { type, stream, reason: json(type, textIn(body), BrokenReason) };
     case 'cancel':
-      return { type, stream, reason: decoder.decode(body) };
+      return { type, stream, reason: textIn(body) };
     case 'moves':
-      return { type, stream, moves: json(type, decoder.decode(body), Moves) };
+      return { type, stream, moves: json(type, textIn(body), Moves) };
     case 'ids':
-      return { type, stream, offset: offsetOf(type, body), ...idsIn(body) };
+      return idsIn(stream, offsetOf(type, body), body);
     default:
       return { type, stream };
   }
 }
 
-function offsetOf(type: string, body: DataView): number {
-  if (body.byteLength < OFFSET_BYTES) throw new RecordError(`${type} record without its offset`);
-  const offset = body.getFloat64(0);
+function offsetOf(type: string, { view, at, end }: Body): number {
+  if (end - at < OFFSET_BYTES) throw new RecordError(`${type} record without its offset`);
+  const offset = view.getFloat64(at);
   if (!Number.isSafeInteger(offset) || offset < 0) throw new RecordError(`${type} record at ${offset}`);
   return offset;
 }
 
-function bytesIn(body: DataView): Uint8Array {
-  return new Uint8Array(body.buffer, body.byteOffset + OFFSET_BYTES, body.byteLength - OFFSET_BYTES);
+/** Returns the bytes of a body behind its first ones. */
+function bytesIn({ view, at, end }: Body, behind = 0): Uint8Array {
+  return new Uint8Array(view.buffer, view.byteOffset + at + behind, end - at - behind);
+}
+
+function textIn(body: Body): string {
+  return decoder.decode(bytesIn(body));
 }
 
 /**
@@ -262,8 +274,8 @@ function bytesIn(body: DataView): Uint8Array {
  */
 let newestHead: { text: string; head: AnswerHead } | null = null;
 
-function headIn(body: DataView): AnswerHead {
-  const text = decoder.decode(body);
+function headIn(body: Body): AnswerHead {
+  const text = textIn(body);
   if (newestHead?.text !== text) newestHead = { text, head: json('head', text, AnswerHead) };
   return newestHead.head;
 }
@@ -274,13 +286,13 @@ function json<T>(type: string, text: string, schema: z.ZodType<T>): T {
   throw new RecordError(`${type} record whose body cannot be read: ${parsed.message}`);
 }
 
-function idsIn(body: DataView): { before: number; stage: Stage; ids: number[] } {
-  const count = (body.byteLength - OFFSET_BYTES) / NUMBER_BYTES - 2;
-  const stage =
-    count >= 0 && Number.isInteger(count) ? STAGES[body.getUint32(OFFSET_BYTES + NUMBER_BYTES)] : undefined;
-  if (stage === undefined) throw new RecordError(`ids record of ${body.byteLength} bytes`);
+function idsIn(stream: number, offset: number, { view, at, end }: Body): AnswerRecord {
+  const numbers = at + OFFSET_BYTES;
+  const first = numbers + NUMBER_BYTES * 2;
+  const isWhole = first <= end && (end - first) % NUMBER_BYTES === 0;
+  const stage = isWhole ? STAGES[view.getUint32(numbers + NUMBER_BYTES)] : undefined;
+  if (stage === undefined) throw new RecordError(`ids record of ${end - at} bytes`);
   const ids: number[] = [];
-  for (let at = OFFSET_BYTES + NUMBER_BYTES * 2; at < body.byteLength; at += NUMBER_BYTES)
-    ids.push(body.getUint32(at));
-  return { before: body.getUint32(OFFSET_BYTES), stage, ids };
+  for (let place = first; place < end; place += NUMBER_BYTES) ids.push(view.getUint32(place));
+  return { type: 'ids', stream, offset, before: view.getUint32(numbers), stage, ids };
 }
