@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import {
   AnswerBody,
   answerHeaders,
@@ -36,48 +35,93 @@ export function writeOpened(
   opened.attach(new AnswerBody(head, new Connection(outgoing)));
 }
 
+/** Carries a body to the caller's connection: what is written in one turn of the event loop is one system call. */
 class Connection implements BodyCarrier {
   readonly #outgoing: ServerResponse;
+  readonly #isChunked: boolean;
+  /** What was written in this turn. */
+  #pieces: Uint8Array[] = [];
+  #isEnding = false;
 
+  /** @param outgoing its head has been written */
   constructor(outgoing: ServerResponse) {
     this.#outgoing = outgoing;
+    // Node frames a chunk in three writes, each with objects of its own.
+    this.#isChunked = outgoing.chunkedEncoding;
+    outgoing.chunkedEncoding = false;
   }
 
   write(data: Uint8Array): boolean {
-    const outgoing = this.#outgoing;
-    if (outgoing.destroyed) return true;
-    joinWrites(outgoing.socket);
-    outgoing.write(data);
+    if (this.#outgoing.destroyed) return true;
+    if (this.#pieces.length === 0) sendThisTurn(this);
+    this.#pieces.push(data);
     // Below the bound the worker need not wait for `drain`.
-    return outgoing.writableLength < CALLER_BYTES;
+    return this.#outgoing.writableLength < CALLER_BYTES;
   }
 
   end(): void {
-    try {
-      this.#outgoing.end();
-    } catch {
-      // The body is shorter than its head says.
-      breakOff(this.#outgoing);
-    }
+    if (this.#pieces.length === 0) sendThisTurn(this);
+    this.#isEnding = true;
   }
 
   fail(): void {
+    this.send();
     breakOff(this.#outgoing);
+  }
+
+  /** Sends what was written in this turn. */
+  send(): void {
+    const outgoing = this.#outgoing;
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    if (outgoing.destroyed) return;
+    const bytes = this.#isChunked ? chunkOf(pieces, this.#isEnding) : Buffer.concat(pieces);
+    try {
+      if (this.#isEnding) {
+        outgoing.end(bytes);
+      } else if (bytes.byteLength > 0) {
+        // Node corks the connection for the rest of the tick, unless it is corked already.
+        const { socket } = outgoing;
+        socket?.cork();
+        outgoing.write(bytes);
+        socket?.uncork();
+      }
+    } catch {
+      // The body has another length than its head says.
+      breakOff(outgoing);
+    }
   }
 }
 
-/** The connections whose writes wait for the end of this turn of the event loop, when each makes one system call. */
-let corked: Socket[] = [];
+/** The connections whose bodies are sent at the end of this turn of the event loop. */
+let waiting: Connection[] = [];
 
-function joinWrites(socket: Socket | null): void {
-  if (!socket || socket.writableCorked > 0) return;
-  if (corked.length === 0) setImmediate(uncorkAll);
-  socket.cork();
-  corked.push(socket);
+function sendThisTurn(connection: Connection): void {
+  if (waiting.length === 0) setImmediate(sendAll);
+  waiting.push(connection);
 }
 
-function uncorkAll(): void {
-  const those = corked;
-  corked = [];
-  for (const socket of those) socket.uncork();
+function sendAll(): void {
+  const those = waiting;
+  waiting = [];
+  for (const connection of those) connection.send();
+}
+
+/** What ends a chunked body behind its last chunk. */
+const LAST_CHUNK = '0\r\n\r\n';
+
+/** Returns pieces as one chunk of a chunked body (RFC 9112, 7.1). @param isLast whether they are the end of the body */
+function chunkOf(pieces: readonly Uint8Array[], isLast: boolean): Buffer {
+  let size = 0;
+  for (const { byteLength } of pieces) size += byteLength;
+  const head = size === 0 ? '' : `${size.toString(16)}\r\n`;
+  const tail = `${size === 0 ? '' : '\r\n'}${isLast ? LAST_CHUNK : ''}`;
+  const chunk = Buffer.allocUnsafe(head.length + size + tail.length);
+  let at = chunk.write(head, 'latin1');
+  for (const piece of pieces) {
+    chunk.set(piece, at);
+    at += piece.byteLength;
+  }
+  chunk.write(tail, at, 'latin1');
+  return chunk;
 }

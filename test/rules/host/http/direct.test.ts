@@ -75,6 +75,15 @@ const ask = async (port: number, body: string, more?: string[], path?: string) =
 };
 const WAYS = ['direct', 'routes'] as const;
 
+/** Returns the bytes of a chunked body, one character each. @throws Error where the body is not well framed */
+function unchunked(body: string): string {
+  const [, size, rest] = /^([\da-f]+)\r\n([\s\S]*)$/.exec(body) ?? [];
+  if (size === undefined || rest === undefined) throw new Error(`no chunk: ${body.slice(0, 40)}`);
+  const length = Number.parseInt(size, 16);
+  if (!rest.startsWith('\r\n', length)) throw new Error(`a chunk of ${size} does not end`);
+  return length === 0 ? '' : rest.slice(0, length) + unchunked(rest.slice(length + 2));
+}
+
 describe.each(WAYS)('inference (%s)', (way) => {
   it('answers in one piece what is there in one piece, with its length and its ids', async () => {
     const { port, say } = await gateway(way);
@@ -98,6 +107,37 @@ describe.each(WAYS)('inference (%s)', (way) => {
     await caller.hears('\r\n0\r\n\r\n');
     caller.socket.write('GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
     await caller.hears('HTTP/1.1 404');
+  });
+
+  it('frames each byte of a stream in chunks, whatever comes together', async () => {
+    const { port, say } = await gateway(way);
+    const caller = await ask(port, '{"stream":true}');
+    const events = [1, 20, 300, 70_000].map((length) => `data: ${'é'.repeat(length)}\n\n`);
+    let sent = 0;
+    say(head(EVENTS), bytes(0, events[0]!));
+    sent += Buffer.byteLength(events[0]!);
+    await caller.hears('data: ');
+    for (const event of events.slice(1)) {
+      say(bytes(sent, event));
+      sent += Buffer.byteLength(event);
+    }
+    say(end(sent));
+    await caller.hears('\r\n0\r\n\r\n');
+    const [, body = ''] = caller.heard().split(/(?<=\r\n\r\n)([\s\S]*)/);
+    expect(Buffer.from(unchunked(body), 'latin1').toString()).toBe(events.join(''));
+  });
+
+  it('ends a stream to a caller of HTTP/1.0 with the connection', async () => {
+    const { port, say } = await gateway(way);
+    const caller = await raw(
+      port,
+      ['POST /v1/chat/completions HTTP/1.0', 'Host: 127.0.0.1', 'Content-Length: 2'],
+      '{}',
+    );
+    say(head(EVENTS), bytes(0, 'data: 1\n\n'));
+    await caller.hears('data: 1\n\n');
+    say(bytes(9, 'data: 2\n\n'), end(18));
+    expect((await caller.whole()).split('\r\n\r\n')[1]).toBe('data: 1\n\ndata: 2\n\n');
   });
 
   it('shows that an answer is not whole', async () => {
