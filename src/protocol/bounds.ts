@@ -85,8 +85,11 @@ export const ANSWER_WINDOW_BYTES = 1024 * 1024;
  */
 export const EVENT_HELD_BYTES = 256 * 1024;
 
-/** The relay reports what it has taken after this many bytes of one stream. */
-export const TAKEN_EVERY_BYTES = 64 * 1024;
+/** The relay reports at once what it has taken after this many bytes of one stream. */
+export const TAKEN_AT_ONCE_BYTES = 64 * 1024;
+
+/** After this many bytes of one stream the relay reports what it has taken together with other replies. */
+export const TAKEN_EVERY_BYTES = 2 * 1024;
 
 /** The bytes of one answer that the relay holds for a slow caller before it pauses the worker. */
 export const RELAY_BUFFER_BYTES = 1024 * 1024;

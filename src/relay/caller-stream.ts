@@ -11,6 +11,7 @@ import {
 import { MovableAnswer } from './movable.ts';
 import { type Reply, stop } from './replies.ts';
 import { CANCELLED, type CallerSink, type Opening, type StreamPorts } from './stream-ports.ts';
+import { TakenReports } from './taken-reports.ts';
 
 /** The estimated memory of a stream beside its bytes and its head, bytes. */
 const STREAM_BYTES = 1000;
@@ -40,7 +41,7 @@ export class CallerStream {
   #head: AnswerHead | null = null;
   /** The number of bytes received without a gap, at which the next record must start. */
   #received = 0;
-  #reported = 0;
+  readonly #reports = new TakenReports();
   readonly #ends = new EventEnds();
   /** The bytes that came before the caller was attached. */
   #held: Uint8Array[] = [];
@@ -182,7 +183,7 @@ export class CallerStream {
     this.#ends.see(fresh);
     this.#open();
     this.#give(fresh);
-    if (this.#received - this.#reported >= bounds.TAKEN_EVERY_BYTES) this.#report();
+    this.#report();
   }
 
   onEnd(size: number): void {
@@ -295,9 +296,13 @@ export class CallerStream {
     this.#ports.reply({ type: 'pause', stream: this.id });
   }
 
+  /** Reports what was taken if it is due. */
   #report(): void {
-    this.#reported = this.#received;
-    this.#ports.reply({ type: 'taken', stream: this.id, offset: this.#received });
+    const due = this.#reports.due(this.#received);
+    if (due === null) return;
+    const taken: Reply = { type: 'taken', stream: this.id, offset: this.#received };
+    if (due === 'at once') this.#ports.reply(taken);
+    else this.#ports.replyLater(taken);
   }
 
   #settleOpening(opening: Opening): void {

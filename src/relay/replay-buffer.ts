@@ -143,7 +143,7 @@ export class ReplayBuffer {
     this.#open();
     for (const reader of this.#readers.values()) this.#give(reader);
     while (this.#kept > bounds.REPLAY_BUFFER_BYTES) this.#dropFirst();
-    if (this.#received - this.#reported >= bounds.TAKEN_EVERY_BYTES) this.#report();
+    if (this.#received - this.#reported >= bounds.TAKEN_AT_ONCE_BYTES) this.#report();
   }
 
   onEnd(size: number): void {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { AnswerRecord } from '../../../src/protocol/index.ts';
 import { RelayHarness, sse, text } from '../../support/relay-harness.ts';
 
 describe('an answer through the relay', () => {
@@ -62,6 +63,39 @@ describe('an answer through the relay', () => {
     expect(harness.sent).toEqual([]);
     harness.advance(1);
     expect(harness.sent).toEqual([2, 3].map((stream) => ({ type: 'taken', stream, offset: 3 })));
+  });
+
+  it('has its worker told of what was taken, at once of much, and with others of little', () => {
+    const harness = new RelayHarness();
+    const sizes = { little: 3 * 1024, much: 70 * 1024 };
+    harness.open(1);
+    harness.open(2);
+    harness.say({ type: 'head', stream: 1, head: sse }, { type: 'head', stream: 2, head: sse });
+    harness.say({ type: 'bytes', stream: 1, offset: 0, data: new Uint8Array(1000) });
+    harness.say({ type: 'bytes', stream: 2, offset: 0, data: new Uint8Array(sizes.little) });
+    expect(harness.sent).toEqual([]);
+    harness.advance(1);
+    const little: AnswerRecord = { type: 'taken', stream: 2, offset: sizes.little };
+    expect(harness.sent).toEqual([little]);
+    harness.sent = [];
+    harness.say({ type: 'bytes', stream: 1, offset: 1000, data: new Uint8Array(sizes.much) });
+    expect(harness.sent).toEqual([{ type: 'taken', stream: 1, offset: 1000 + sizes.much }]);
+  });
+
+  it('reports what was taken of many streams in one message', () => {
+    const harness = new RelayHarness();
+    const streams = Array.from({ length: 40 }, (_, index) => index + 1);
+    for (const stream of streams) {
+      harness.open(stream);
+      harness.say({ type: 'head', stream, head: sse });
+      harness.say({ type: 'bytes', stream, offset: 0, data: new Uint8Array(3 * 1024) });
+    }
+    const reported = harness.sent.map(({ stream }) => stream);
+    expect(reported).toEqual(streams.slice(0, reported.length));
+    expect(reported.length).toBeGreaterThan(16);
+    expect(reported.length).toBeLessThan(streams.length);
+    harness.advance(1);
+    expect(harness.sent.map(({ stream }) => stream)).toEqual(streams);
   });
 
   it('goes on byte-exact over a new socket, telling the worker where each stream stands', () => {
