@@ -1,5 +1,6 @@
+import type { Cause } from '../aliases/alias.ts';
 import { type BrokenReason, bounds, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
-import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
+import type { RequestAnswer, StepView, WaitingRequest } from '../queue/rpc.ts';
 
 /**
  * The pause before the loop requests a worker again after one released the job, ms; it doubles up to the second value.
@@ -70,7 +71,14 @@ export type Outcome<Answer = Response> =
   /** A worker without an answer socket finished the job. */
   | Extract<RequestAnswer, { kind: 'result' }>
   /** The last attempt failed: its failure is final, or no further attempt is allowed. */
-  | { kind: 'failed'; failure: Failure; attempts: number; fence?: number; worker_id?: string }
+  | {
+      kind: 'failed';
+      failure: Failure;
+      attempts: number;
+      fence?: number;
+      worker_id?: string;
+      step?: StepView;
+    }
   | Extract<RequestAnswer, { kind: 'refused' }>
   /** The caller hung up: the answer is not read. */
   | { kind: 'gone' };
@@ -84,7 +92,8 @@ const DEADLINE_PASSED: Failure = {
 /**
  * Takes one request from the queue to an answer: requests a worker, opens the answer's stream, and starts again when an
  * attempt broke before it gave anything. Attempts released by a worker are not counted; they end with the time the
- * caller would wait for a slot.
+ * caller would wait for a slot. Where the request is for an alias and the attempts at one of its steps are over, it
+ * goes on to the next step that the alias has for this end; the time limits hold for all steps together.
  */
 export async function runAttempts<Answer>(
   call: WaitingRequest,
@@ -97,8 +106,11 @@ export async function runAttempts<Answer>(
   /** The fence token of the newest attempt that failed; 0: unknown; null: none failed. */
   let fence: number | null = null;
   const failedAt = new Set<string>();
+  /** The end of the step before, and when this one began. */
+  let fell: WaitingRequest['fell'];
+  let stepStarted = started;
   while (true) {
-    const left = withTimeLeft(call, ports.now() - started);
+    const left = withTimeLeft(fell === undefined ? call : { ...call, fell }, ports.now() - started);
     if (left.deadline_ms === 0 || left.limit_ms === 0) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
@@ -123,17 +135,60 @@ export async function runAttempts<Answer>(
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
     }
-    if (outcome.kind !== 'failed') return outcome;
-    fence = outcome.fence ?? 0;
-    if (isRelease(outcome.failure)) {
-      if (ports.now() - started >= call.wait_for_slot_ms) return { ...outcome, attempts };
-      await ports.sleep(pause);
-      pause = Math.min(pause * 2, RELEASE_PAUSE_MS.most);
-      continue;
+    if (outcome.kind === 'failed') {
+      fence = outcome.fence ?? 0;
+      if (isRelease(outcome.failure) && ports.now() - stepStarted < call.wait_for_slot_ms) {
+        await ports.sleep(pause);
+        pause = Math.min(pause * 2, RELEASE_PAUSE_MS.most);
+        continue;
+      }
+      if (!isRelease(outcome.failure)) {
+        attempts += 1;
+        if (outcome.worker_id !== undefined) failedAt.add(outcome.worker_id);
+        if (outcome.failure.retryable && attempts < bounds.CALL_ATTEMPTS) continue;
+      }
     }
-    attempts += 1;
-    if (!outcome.failure.retryable || attempts >= bounds.CALL_ATTEMPTS) return { ...outcome, attempts };
-    if (outcome.worker_id !== undefined) failedAt.add(outcome.worker_id);
+    const fall = fallOf(outcome);
+    if (fall === null) return outcome.kind === 'failed' ? { ...outcome, attempts } : outcome;
+    fell = fall;
+    attempts = 0;
+    pause = RELEASE_PAUSE_MS.first;
+    stepStarted = ports.now();
+  }
+}
+
+/**
+ * Returns the step of an alias that a request leaves with this outcome, and why; null if it stays: it has an answer, it
+ * named the model itself, or the alias does not go on for this. A limit of the caller's token, a request that is at
+ * fault and a deadline that has passed are no reasons.
+ */
+function fallOf<Answer>(
+  outcome: Exclude<Outcome<Answer>, { kind: 'gone' }>,
+): NonNullable<WaitingRequest['fell']> | null {
+  if (outcome.kind !== 'failed' && outcome.kind !== 'refused') return null;
+  const { step } = outcome;
+  const cause = outcome.kind === 'failed' ? causeOfFailure(outcome.failure) : causeOfRefusal(outcome);
+  return step !== undefined && cause !== null && step.causes.includes(cause)
+    ? { from: step.index, cause }
+    : null;
+}
+
+function causeOfFailure(failure: Failure): Cause | null {
+  if (isRelease(failure)) return 'queue_full';
+  return failure.retryable ? 'failed' : null;
+}
+
+function causeOfRefusal({ reason, was_starting }: Extract<RequestAnswer, { kind: 'refused' }>): Cause | null {
+  switch (reason) {
+    case 'no_worker':
+    case 'unknown_model':
+      return was_starting ? 'starting_over' : 'no_worker';
+    case 'queue_full':
+    case 'no_slot':
+    case 'deadline':
+      return 'queue_full';
+    default:
+      return null;
   }
 }
 
@@ -151,13 +206,15 @@ async function attempt<Answer>(
     return GONE;
   }
   if (dispatched.kind !== 'stream' && dispatched.kind !== 'error') return dispatched;
-  const { worker_id } = dispatched;
-  const failed = (failure: Failure) => ({ kind: 'failed', failure, attempts: 0, worker_id }) as const;
+  const { worker_id, step } = dispatched;
+  const failed = (failure: Failure) =>
+    ({ kind: 'failed', failure, attempts: 0, worker_id, ...(step && { step }) }) as const;
   if (dispatched.kind === 'error') return failed(dispatched.failure);
   let opened: Opened<Answer> | typeof GONE;
   try {
     const opening = ports.openStream(dispatched.stream_id, {
-      call,
+      // An answer that moves goes on with the model that has begun it.
+      call: step === undefined ? call : { ...call, model: step.model },
       worker_id,
       ...(dispatched.headers && { headers: dispatched.headers }),
     });

@@ -10,7 +10,7 @@ import { BATCHES_TABLES, type BatchesWanted, findBatch, listBatches } from './st
 /** The ports through which the object asks others. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
   /** Returns the models' own names for these names, which callers use. */
-  ownModels(models: readonly (string | null)[]): (string | null)[];
+  ownModels(models: readonly (string | null)[]): Promise<(string | null)[]>;
 }
 
 /**
@@ -97,7 +97,7 @@ export class BatchesObject implements HostedObject {
   /** Returns what all batches still have to run, the window that ends first coming first. */
   async backlog(): Promise<Backlog[]> {
     const left = backlog(this.#ports.sql);
-    const models = this.#ask.ownModels(left.map(({ model }) => model));
+    const models = await this.#ask.ownModels(left.map(({ model }) => model));
     return left.map((one, index) => ({ ...one, model: models[index]! }));
   }
 

@@ -159,7 +159,12 @@ export class Fleet {
       this.#hasShare ||= share.full;
     }
     if (events.length > 0) this.#bound();
-    return { wants: this.#hasShare ? null : 'full', starts: this.starts() };
+    return {
+      wants: this.#hasShare ? null : 'full',
+      starts: this.starts(),
+      // A file that an older version stored has none.
+      aliases: this.scheduler.specs.current()?.spec.aliases ?? {},
+    };
   }
 
   /** Forgets a worker that is gone, with what was measured of it. */

@@ -69,7 +69,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     exposeAll(QUEUE_VIEWS, (object, call) => object.#hearOfQueue().then(call));
     exposeAll(COMMANDS, (object, call) => object.#commit(call));
     exposeAll(SHOWN_COMMANDS, (object, call) => object.#shown(call));
-    exposeAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
+    exposeAll(OPERATOR_COMMANDS, async (object, call) => object.#told(call));
   }
 
   readonly pings = { ping: 'ping', pong: 'pong' };
@@ -247,9 +247,11 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   /** Runs an operator's command, of which the scheduler takes note at once. */
-  #told<T>(work: () => T): T {
+  async #told<T>(work: () => T): Promise<T> {
     const answer = this.#shown(work);
     this.#scheduling.wake();
+    // The queue is told of aliases with the answer to its report; if it does not report now, its next report will do.
+    await this.#askQueue();
     return answer;
   }
 
@@ -259,16 +261,18 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
    */
   async #hearOfQueue(): Promise<void> {
     if (this.#fleet.hasShare) return;
-    this.#asking ??= this.#objects
-      .queue(this.#host.queueId)
-      .tellFleet(true)
-      .then(
-        () => {},
-        // If the queue does not answer, the view shows what heartbeats report until it does.
-        () => {},
-      );
+    this.#asking ??= this.#askQueue();
     await this.#asking;
     this.#asking = null;
+  }
+
+  /** Has the queue report all of its numbers. If it does not answer, the view shows what heartbeats report. */
+  #askQueue(): Promise<void> {
+    const queue = this.#objects.queue(this.#host.queueId);
+    return queue.tellFleet(true).then(
+      () => {},
+      () => {},
+    );
   }
 
   get #called(): Called {

@@ -1,5 +1,6 @@
 /** The shapes of a fleet object's calls and answers: plain data. */
 
+import type { AliasTable } from '../aliases/alias.ts';
 import type {
   Instance,
   LogLine,
@@ -119,6 +120,8 @@ export interface RecordAnswer {
   wants: 'full' | null;
   /** Every pool that the scheduler starts workers for. */
   starts: PoolStart[];
+  /** The aliases of the fleet's file. */
+  aliases: AliasTable;
 }
 
 /** A pool that the scheduler starts workers for, and what callers may expect of it while it has no worker. */

@@ -1,6 +1,6 @@
 import type { Objects } from '../asking/objects.ts';
 import { inferenceRoutes, type RouteList } from '../protocol/index.ts';
-import { parseModelAliases, type QueueSettingBindings } from '../settings/queue-settings.ts';
+import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
 /** The bindings of the gateway. The objects read the settings. */
 export interface Env extends QueueSettingBindings {
@@ -42,29 +42,6 @@ export interface RequestHead {
 interface HeadersOfRequest extends Iterable<[name: string, value: string]> {
   get(name: string): string | null;
   has(name: string): boolean;
-}
-
-/** The names under which callers may ask for models: `QUEUE_MODEL_ALIASES`. The engine is asked for its own name. */
-export interface ModelAliases {
-  /** Models by alias, in the order in which the aliases are written. */
-  readonly models: ReadonlyMap<string, string>;
-  /** Returns the model that a name stands for: the name itself where it is no alias. */
-  resolve<Name extends string | null>(model: Name): Name | string;
-}
-
-let parsed: { text: string; aliases: ModelAliases } | null = null;
-
-/** @throws Error for a text that the queue's process would not have started with */
-export function modelAliases(text: string | undefined): ModelAliases {
-  const given = text ?? '';
-  if (parsed?.text === given) return parsed.aliases;
-  const models = parseModelAliases(given);
-  const aliases: ModelAliases = {
-    models,
-    resolve: (model) => (model === null ? model : (models.get(model) ?? model)),
-  };
-  parsed = { text: given, aliases };
-  return aliases;
 }
 
 /** The list of routes, parsed once for each text that describes it. */

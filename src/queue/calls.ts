@@ -8,6 +8,7 @@ import {
   storeResult,
 } from './attempts/tickets.ts';
 import { cordon, endTokens, limits, reportLimits } from './commands/administration.ts';
+import { aliases, chosenModel, differs, hearAliases, mainModels } from './commands/aliases.ts';
 import { actOnJobs, cancel, purge, retry, takeOutput } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
@@ -51,6 +52,7 @@ export const COMMANDS = {
   ...EXPOSED_COMMANDS,
   ...EXPOSED_AT_ONCE,
   cordon,
+  hearAliases,
   hearStarts,
   noteResult,
   request,
@@ -59,7 +61,9 @@ export const COMMANDS = {
 
 /** The exposed calls that read the queue and are answered at once. */
 export const EXPOSED_VIEWS = {
+  aliases,
   batchSlots,
+  chosenModel,
   contents,
   filesKeptUntil,
   get,
@@ -67,6 +71,7 @@ export const EXPOSED_VIEWS = {
   ledger,
   limits,
   list,
+  mainModels,
   mayStoreResult,
   ownerOf,
   payloadOf,
@@ -82,6 +87,7 @@ export const EXPOSED_VIEWS = {
 export const VIEWS = {
   ...EXPOSED_VIEWS,
   awaitsStart,
+  differs,
   mayHaveResult,
   metrics,
   sessions,

@@ -1,4 +1,5 @@
 import type { Cost } from '../admission/job.ts';
+import type { Cause } from '../aliases/alias.ts';
 import type { TraceContext } from '../protocol/index.ts';
 
 /*
@@ -26,14 +27,25 @@ export interface JobExtras extends GivenExtras {
    * The most that the job may cost, by which its token's limits admit it; left out if the token had none at submission.
    */
   cost?: Cost;
+  /** The alias that the job asked for; left out if it named the model itself. */
+  alias?: { name: string; fell: Cause | null };
 }
 
 const GIVEN: Record<keyof GivenExtras, true> = { weight: true, prefix: true, trace: true, webhook: true };
 const GIVEN_KEYS = Object.keys(GIVEN) as (keyof GivenExtras)[];
 
-/** Takes a job's extras out of what was submitted. @param cost null if its token has no limits */
-export function extrasOf(given: GivenExtras, cost: Cost | null): JobExtras {
+/**
+ * Takes a job's extras out of what was submitted.
+ * @param cost null if its token has no limits
+ * @param step null if it names the model itself
+ */
+export function extrasOf(
+  given: GivenExtras,
+  cost: Cost | null,
+  step: { alias: string; fell: Cause | null } | null,
+): JobExtras {
   const extras: Record<string, unknown> = cost === null ? {} : { cost };
+  if (step !== null) extras.alias = { name: step.alias, fell: step.fell };
   for (const key of GIVEN_KEYS) if (given[key] !== undefined) extras[key] = given[key];
   return extras;
 }

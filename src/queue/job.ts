@@ -102,6 +102,8 @@ export interface WaitingJob extends AnyJob {
   slot_by: number;
   /** Whether the job also waits as long as a worker's start may take, since its caller set no limit to its waiting. */
   waits_for_start: boolean;
+  /** The time until which the job waits for a start, since its alias has another step then, epoch ms; null: no limit. */
+  start_by: number | null;
   /** Whether there was room for the job among the waiting jobs. */
   has_room: boolean;
   /** Whether the gateway requested the job before, or it was released; such a job is not counted again. */

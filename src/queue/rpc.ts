@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import type { PoolChoice } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, Limits, ListedJob, RequestCost } from '../protocol/index.ts';
 import type { GivenExtras } from './job-extras.ts';
 import type { WorkerToken } from './store/ports.ts';
+import type { KnownPools } from './waiting-rpc.ts';
 
 export * from './job-extras.ts';
 export * from './numbers-rpc.ts';
@@ -26,11 +26,19 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
  * The answer where no worker that is connected, or expected back, serves the model: the gateway asks the fleet object
  * for the pool and calls again with it. The queue has reported all its workers to the fleet object by then.
  */
-export const UNSERVED = { ok: false, kind: 'unserved' } as const;
-export type Unserved = typeof UNSERVED;
+export interface Unserved {
+  ok: false;
+  kind: 'unserved';
+  /** The models whose pools are asked for: of an alias there may be several. */
+  models: readonly (string | null)[];
+}
+
+export function unservedOf(models: readonly (string | null)[]): Unserved {
+  return { ok: false, kind: 'unserved', models };
+}
 
 export function isUnserved(answer: object | undefined): answer is Unserved {
-  return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
+  return (answer as Partial<Unserved> | undefined)?.kind === 'unserved';
 }
 
 /** The gateway's report to the queue about a worker that dials its control socket. */
@@ -72,8 +80,10 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'>, 
   endpoint?: string;
   /** True where the token is for certain models: the job may only wait in a pool that serves its model. */
   model_only?: boolean;
-  /** The pool that the fleet object knows for the model; left out of the first call. */
-  known?: PoolChoice;
+  /** The pools that the fleet object knows, by model; left out of the first call. */
+  known?: KnownPools;
+  /** The conversation that the job belongs to, as its payload names it; left out: it names none. */
+  session?: string;
   /**
    * The job's tenant; a job of another tenant under the same id is a conflict. Null or left out where no tokens are
    * configured.

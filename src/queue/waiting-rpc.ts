@@ -1,3 +1,4 @@
+import type { Cause } from '../aliases/alias.ts';
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure, Limits, RequestCost, Waiting } from '../protocol/index.ts';
 import type { GivenExtras } from './job-extras.ts';
@@ -31,8 +32,14 @@ export interface WaitingRequest extends GivenExtras {
   payload: string | Uint8Array<ArrayBuffer>;
   /** The model that the caller requested; null: any (allowed when there is only one). */
   model: string | null;
-  /** The pool that the fleet object knows for the model; left out of the first call. */
-  known?: PoolChoice;
+  /** The pools that the fleet object knows, by model; left out of the first call. */
+  known?: KnownPools;
+  /** The conversation that the request belongs to, as its caller names it; left out: it names none. */
+  session?: string;
+  /** The model that the body names, where `model` stands for something else; left out: they agree. */
+  body_model?: string;
+  /** The step of an alias that the request leaves; left out: it begins. */
+  fell?: Fall;
   /** The caller's tenant; null or left out where no tokens are configured. */
   tenant?: string | null;
   /** The name of the caller's token. */
@@ -63,6 +70,25 @@ export interface WaitingRequest extends GivenExtras {
   earlier?: EarlierAttempts;
   /** The answer that broke off elsewhere, whose rest is requested; left out: the whole answer is. */
   moved?: Moved;
+}
+
+/** The pools that the fleet object knows for models that no connected worker serves. */
+export type KnownPools = readonly (readonly [model: string | null, choice: PoolChoice])[];
+
+/** The end of one step of an alias. */
+export interface Fall {
+  /** The index of the step. */
+  from: number;
+  cause: Cause;
+}
+
+/** The step of an alias that a request went to. */
+export interface StepView {
+  index: number;
+  /** The model that has the request. */
+  model: string;
+  /** The causes for which the request goes on to another step. */
+  causes: readonly Cause[];
 }
 
 /** The facts about an answer that is moved, whose rest a request asks for. */
@@ -129,11 +155,18 @@ export type RequestAnswer =
       stream_id: number;
       fence_token: number;
       worker_id: string;
+      step?: StepView;
       headers?: ResponseHeaders;
     }
   /** A base worker finished the job: its `job_result.result`. */
-  | { kind: 'result'; result: Record<string, unknown>; worker_id: string; headers?: ResponseHeaders }
-  | { kind: 'error'; failure: Failure; worker_id: string }
+  | {
+      kind: 'result';
+      result: Record<string, unknown>;
+      worker_id: string;
+      step?: StepView;
+      headers?: ResponseHeaders;
+    }
+  | { kind: 'error'; failure: Failure; worker_id: string; step?: StepView }
   /**
    * The job is rejected. `unknown_model`: no pool is known to serve the model. `ambiguous_model`: the request names no
    * model and there are several. `no_worker`: the pool is known, but all its workers are gone. `no_slot`: no slot
@@ -155,5 +188,8 @@ export type RequestAnswer =
         | 'cancelled';
       message: string;
       retry_after_seconds: number;
+      /** True if a worker was being started, for longer than the alias lets requests wait for it. */
+      was_starting?: true;
+      step?: StepView;
       headers?: ResponseHeaders;
     };

@@ -131,7 +131,8 @@ function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): nu
   if (workers.length > 0) return slotBy;
   const backBy = core.workers.expectedUntil(core.now(), (worker) => mayRun(worker, job.model));
   if (start?.state === 'stopped') return Math.min(slotBy, backBy);
-  return Math.min(slotBy, Math.max(job.worker_by, backBy, startBy));
+  const byWait = Math.max(job.worker_by, backBy, startBy);
+  return Math.min(slotBy, start && job.start_by !== null ? Math.min(byWait, job.start_by) : byWait);
 }
 
 /**
@@ -198,7 +199,11 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
   }
   if (start) {
     const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text})`;
-    return again('no_worker', `${message}: ${retryOr(job, 'wait longer with the header X-Queue-Wait: 900')}`);
+    const refusal = again(
+      'no_worker',
+      `${message}: ${retryOr(job, 'wait longer with the header X-Queue-Wait: 900')}`,
+    );
+    return job.start_by === null ? refusal : { ...refusal, was_starting: true };
   }
   const told = core.starts.of(config_id);
   const others = told ? startedFor(core, told) : [];

@@ -136,7 +136,7 @@ function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
+const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {}, aliases: {} };
 
 interface Own {
   /** Returns how many machines a pool has. */
@@ -172,7 +172,21 @@ function changesBetween(
   for (const name of Object.keys(from.providers)) {
     if (!to.providers[name]) changes.push(`provider ${name} is gone`);
   }
+  changes.push(...aliasChanges(from.aliases ?? {}, to.aliases));
   if (!isSame(from.budget, to.budget)) changes.push(`the budget is ${budget(to.budget)}`);
+  return changes;
+}
+
+/** Returns the changes of aliases, a sentence each. */
+function aliasChanges(from: FleetSpec['aliases'], to: FleetSpec['aliases']): string[] {
+  const changes: string[] = [];
+  for (const [name, alias] of Object.entries(to)) {
+    const known = from[name];
+    if (isSame(known ?? null, alias)) continue;
+    const shares = alias.to.map(({ model, weight }) => `${model} ${weight}`).join(', ');
+    changes.push(`the alias ${name} ${known ? 'has changed' : 'is new'}: ${shares}`);
+  }
+  for (const name of Object.keys(from)) if (!to[name]) changes.push(`the alias ${name} is gone`);
   return changes;
 }
 

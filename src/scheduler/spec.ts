@@ -1,6 +1,9 @@
 import * as z from 'zod';
+import { aliasFaults } from '../aliases/faults.ts';
 import { Adapters, ENGINE_NAMES, expectationWords, fieldsOf } from '../protocol/index.ts';
+import { AliasSpec } from './alias-spec.ts';
 import { DRIVERS } from './drivers.ts';
+import { Duration } from './duration.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
 import { spotFaults } from './spot-spec.ts';
 
@@ -21,21 +24,8 @@ const VariableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
 
-const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/;
-const UNIT_SECONDS = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
-
-/** A duration: seconds as a number, or `90s`, `5m`, `2h`, `1d`. The value is in seconds. */
-const Duration = z
-  .union([z.number().min(0), z.string().regex(DURATION, 'expected a duration such as 30s, 5m or 2h')])
-  .transform((given) => (typeof given === 'number' ? given : secondsOf(given)));
-
 /** A price in US dollars an hour. */
 const Price = z.number().min(0);
-
-function secondsOf(text: string): number {
-  const [, number = '0', unit = 's'] = DURATION.exec(text) ?? [];
-  return Number(number) * UNIT_SECONDS[unit as keyof typeof UNIT_SECONDS];
-}
 
 const Share = z.number().min(0.5).max(0.9999);
 
@@ -304,9 +294,14 @@ export const FleetSpec = z
     pools: z
       .record(Name, PoolSpec)
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
+    aliases: z
+      .record(z.string().min(1).max(256), AliasSpec)
+      .default({})
+      .describe('Names that callers may ask for in place of a model: docs/aliases.md.'),
   })
   // The checks run even if there are other faults, so that one check reports them all.
   .superRefine(checkReferences, { when: () => true })
+  .superRefine(checkAliases, { when: () => true })
   .superRefine(checkSecrets, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
 
@@ -373,6 +368,25 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
       );
     }
   }
+}
+
+/** Reports the faults of aliases that no field shows by itself. */
+function checkAliases(value: unknown, context: z.core.$RefinementCtx): void {
+  const { aliases, pools } = fieldsOf(value);
+  const models = new Map<string, string>();
+  for (const [id, pool] of Object.entries(fieldsOf(pools))) {
+    const { model, served_names, adapters } = fieldsOf(pool);
+    const others = [served_names, adapters].flatMap((list) => (Array.isArray(list) ? list : []));
+    for (const name of [id, model, ...others.map((other) => fieldsOf(other).name ?? other)])
+      if (typeof name === 'string') models.set(name, id);
+  }
+  for (const { path, message, isOfKey } of aliasFaults(aliases, models))
+    context.addIssue({
+      code: 'custom',
+      path: ['aliases', ...path],
+      message,
+      ...(isOfKey && { params: { of: 'key' } }),
+    });
 }
 
 /**

@@ -62,7 +62,7 @@ export class Callers {
       wait_for_worker_ms: 0,
       wait_for_slot_ms: WAIT_FOR_SLOT_MS,
       waits_for_start: true,
-      ...(known && { known }),
+      ...(known && { known: [[configId, known]] }),
     };
     this.#world.queue.do((queue) =>
       queue.do('request', asked, (answer) => {

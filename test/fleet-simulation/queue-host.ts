@@ -183,6 +183,10 @@ export class QueueHost {
       hearStarts: (starts) => {
         if (life === this.life) this.do((queue) => queue.do('hearStarts', starts));
       },
+      hearAliases: async (aliases) => {
+        if (life === this.life && this.#queue?.read('differs', aliases))
+          this.do((queue) => queue.do('hearAliases', aliases));
+      },
       after: (ms, run) => void timeline.after(ms, () => life === this.life && run()),
       failed: () => {},
     });

@@ -216,6 +216,11 @@ export class QueueHost {
       takeFailed: () => (isAlive() ? (this.#queue as Queue).takeFailed() : {}),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
+      hearAliases: async (aliases) =>
+        ifAlive(() => {
+          if ((this.#queue as Queue).read('differs', aliases))
+            this.#do((queue) => queue.do('hearAliases', aliases));
+        }),
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
     });

@@ -169,7 +169,7 @@ export class QueueHarness {
     const answers = this.queue.submit(jobs, ids).map((answer, index) => {
       if (!isUnserved(answer)) return answer;
       const job = jobs[index] as SubmitJob;
-      const known = this.fleet.choose(job.model ?? null);
+      const known = answer.models.map((model) => [model, this.fleet.choose(model)] as const);
       return this.queue.submit([{ ...job, known }], [ids[index] as string])[0] as SubmitAnswer;
     });
     this.queue.beforeCommit();
@@ -196,13 +196,14 @@ export class QueueHarness {
       wait_for_slot_ms: 60_000,
       ...asked,
     };
-    let isUnknown = false;
+    let unknown: Unserved['models'] = [];
     const take = (answer: RequestAnswer | Unserved) => {
-      if (isUnserved(answer)) isUnknown = true;
+      if (isUnserved(answer)) unknown = answer.models;
       else answers.push(answer);
     };
     this.queue.do('request', request, take);
-    if (isUnknown) this.queue.do('request', { ...request, known: this.fleet.choose(request.model) }, take);
+    const known = unknown.map((model) => [model, this.fleet.choose(model)] as const);
+    if (unknown.length > 0) this.queue.do('request', { ...request, known }, take);
     return answers;
   }
 

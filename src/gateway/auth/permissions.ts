@@ -1,7 +1,8 @@
+import type { AliasTable } from '../../aliases/alias.ts';
+import { targetsOf } from '../../aliases/resolve.ts';
 import { matchesPattern, plainPath } from '../../protocol/index.ts';
 import type { BodyFacts } from '../../request-facts/body-facts.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
-import type { ModelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 
 /** The priority of a request that names none. */
@@ -28,7 +29,7 @@ export interface Permissions {
  * Returns what a caller may request. Without tokens, and with the scope admin, it may ask for any priority, unless its
  * token's entry says otherwise.
  */
-export function permissionsOf(entry: TokenEntry | null, aliases: ModelAliases): Permissions {
+export function permissionsOf(entry: TokenEntry | null, aliases: AliasTable): Permissions {
   const isBound = entry !== null && !entry.scopes.includes('admin');
   const name = entry?.name ?? null;
   const highest = entry?.highest_priority ?? (isBound ? USUAL : HIGHEST);
@@ -36,13 +37,18 @@ export function permissionsOf(entry: TokenEntry | null, aliases: ModelAliases): 
   return { highest, usual, name, models: modelPatterns(entry, aliases), routes: entry?.routes ?? null };
 }
 
-/** Returns patterns of the models that a token is for, under all names that they have; null for all models. */
-function modelPatterns(entry: TokenEntry | null, aliases: ModelAliases): string[] | null {
+/**
+ * Returns patterns of the models that a token is for, and the aliases whose every model is one of them; null for all
+ * models.
+ */
+function modelPatterns(entry: TokenEntry | null, aliases: AliasTable): string[] | null {
   if (!entry?.models) return null;
-  const byAlias = [...aliases.models].filter(([alias]) =>
-    entry.models?.some((p) => matchesPattern(p, alias)),
+  const { models } = entry;
+  const isAllowed = (model: string) => models.some((pattern) => matchesPattern(pattern, model));
+  const byTargets = Object.keys(aliases).filter(
+    (alias) => !isAllowed(alias) && targetsOf(aliases, alias).every(isAllowed),
   );
-  return [...entry.models, ...byAlias.map(([, model]) => model)];
+  return [...models, ...byTargets];
 }
 
 /**

@@ -3,13 +3,12 @@ import {
   isRequestId,
   MAX_PATH_CHARACTERS,
   pack,
-  replaceBytes,
   requestHeaders,
   withoutMark,
 } from '../../protocol/index.ts';
 import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
 import { asHttp } from '../bodies/body.ts';
-import type { ModelAliases, RequestHead } from '../env.ts';
+import type { RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
 
 /**
@@ -23,7 +22,7 @@ const CONTROL = /\p{Cc}/u;
 
 /** A caller's request in the form in which an engine gets it. */
 export interface EngineCall {
-  /** The facts that were read from the body; their model is the one that an alias stands for. */
+  /** The facts that were read from the body. */
   facts: BodyFacts;
   /** A packed request (protocol/payloads.ts). */
   payload: Uint8Array<ArrayBuffer>;
@@ -42,16 +41,11 @@ interface Content {
 
 /**
  * Reads what the queue must know of a request, and packs what its engine gets: method, path, query, the headers of
- * request-headers.ts, and the body byte for byte except that a model's alias is replaced.
+ * request-headers.ts, and the body byte for byte.
  * @param path the path with its query
  * @throws HttpError 400, 414
  */
-export function engineCall(
-  request: RequestHead,
-  path: string,
-  bytes: Uint8Array,
-  aliases: ModelAliases,
-): EngineCall {
+export function engineCall(request: RequestHead, path: string, bytes: Uint8Array): EngineCall {
   if (path.length > MAX_PATH_CHARACTERS) {
     throw new HttpError(
       414,
@@ -59,7 +53,7 @@ export function engineCall(
       'path_too_long',
     );
   }
-  const { facts, body, type } = readContent(request, bytes, aliases);
+  const { facts, body, type } = readContent(request, bytes);
   if (CONTROL.test(facts.model ?? '')) {
     throw new HttpError(400, 'model: expected no control characters.', 'invalid_model');
   }
@@ -76,7 +70,7 @@ export function engineCall(
   return { facts, payload: pack(head, body), priorities, requestId };
 }
 
-function readContent(request: RequestHead, bytes: Uint8Array, aliases: ModelAliases): Content {
+function readContent(request: RequestHead, bytes: Uint8Array): Content {
   const given = request.headers.get('content-type');
   const named = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   const isUnnamed = bytes.byteLength > 0 && (named === '' || UNNAMED_TYPES.includes(named));
@@ -87,16 +81,9 @@ function readContent(request: RequestHead, bytes: Uint8Array, aliases: ModelAlia
     const { searchParams } = new URL(request.url);
     const model = request.headers.get('x-model') ?? searchParams.get('model');
     const stream = searchParams.get('stream') === 'true';
-    return { facts: { ...facts, model: aliases.resolve(model || null), stream }, type, body };
+    return { facts: { ...facts, model: model || null, stream }, type, body };
   }
-  const model = aliases.resolve(facts.model);
-  const isAlias = model !== null && model !== facts.model && facts.modelValue !== undefined;
-  const name = facts.kind === 'json' ? JSON.stringify(model) : model!;
-  return {
-    facts: { ...facts, model },
-    type,
-    body: isAlias ? replaceBytes(body, facts.modelValue!, name) : body,
-  };
+  return { facts, type, body };
 }
 
 /** @throws HttpError 400 for a type that no worker would send on */

@@ -4,16 +4,18 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';
 import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
+import { aliasesFor } from '../auth/aliases.ts';
 import { type Caller, viewerOf } from '../auth/authorize.ts';
 import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
 import { lengthOfModel, submissionOf } from '../auth/terms.ts';
 import { asHttp, type HeldBody } from '../bodies/body.ts';
-import { type Env, modelAliases, type RequestHead } from '../env.ts';
+import type { Env, RequestHead } from '../env.ts';
 import { type ErrorOf, HttpError } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
 import { requestIdHeaders } from '../middleware.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import { prefixOf } from '../prompt-prefix.ts';
+import { sessionOf } from '../session-key.ts';
 import { type EngineCall, engineCall } from './engine-request.ts';
 import { makesResponse, ownerOf } from './kept-responses.ts';
 
@@ -68,8 +70,7 @@ export async function readRequest(
   const given = limitsOf(head, pathname, env);
   const { bytes, release } = await readBody();
   try {
-    const aliases = modelAliases(env.MODEL_ALIASES);
-    const read = engineCall(head, path, bytes, aliases);
+    const read = engineCall(head, path, bytes);
     const submitter = submissionOf(token);
     const { model, stream, includeUsage, tier, previousId, isKept } = read.facts;
     const facts: RequestFacts = { model, stream, includeUsage };
@@ -79,8 +80,9 @@ export async function readRequest(
       : null;
     const cost = lengths && costOf(lengths, await lengthOfModel(env, queueId, model));
     const terms = stream ? termsOf(pathname, read.facts) : undefined;
+    const session = sessionOf(head.headers.get('x-session-id'), read.facts.fields);
     freeBytes(bytes);
-    const permissions = permissionsOf(token, aliases);
+    const permissions = permissionsOf(token, await aliasesFor(env, queueId, token));
     const priority = requestPriority(read.priorities, tier, permissions);
     const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
     // A request about a kept response names no model: the token was allowed its model when the response was made.
@@ -95,6 +97,8 @@ export async function readRequest(
       route: pathname,
       payload: read.payload,
       model: owner ?? model ?? (engineRoute(path)?.isOfAnyModel ? await anyModel(env, queueId) : null),
+      ...(owner !== null && model !== null && { body_model: model }),
+      ...session,
       ...submitter,
       ...(cost !== null && { cost }),
       priority,

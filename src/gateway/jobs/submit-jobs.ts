@@ -1,5 +1,6 @@
 import type { QueueStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
+import { bounds, fitsUtf8 } from '../../protocol/index.ts';
 import {
   bytesOf,
   type HeardAnswer,
@@ -8,14 +9,15 @@ import {
   type SubmitJob,
   type Unserved,
 } from '../../queue/rpc.ts';
-import { jobFacts, withModel } from '../../request-facts/job-facts.ts';
+import { type JobFacts, jobFacts, withModel } from '../../request-facts/job-facts.ts';
 import { costOf } from '../../request-facts/lengths.ts';
 import { lengthOfModel } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
-import { type Env, type ModelAliases, modelAliases } from '../env.ts';
+import type { Env } from '../env.ts';
 import { callQueue } from '../objects/calls.ts';
-import { choosePools, resolved } from '../objects/work.ts';
+import { knownPools, resolved } from '../objects/work.ts';
 import { prefixOf } from '../prompt-prefix.ts';
+import { sessionOf } from '../session-key.ts';
 import { dropJobFile, withPayloadFile } from './job-files.ts';
 import type { ReadJob } from './submissions.ts';
 
@@ -52,12 +54,11 @@ async function submitBy<T extends HeardAnswer>(
   given: ReadJob[],
   submit: Submit<T>,
 ): Promise<T[]> {
-  const aliases = modelAliases(env.MODEL_ALIASES);
   const answers: T[] = [];
   let jobs: SubmitJob[] = [];
   let characters = 0;
   for (const [index, job] of given.entries()) {
-    const whole = await withFacts(env, queueId, job, aliases);
+    const whole = await withFacts(env, queueId, job);
     const ready = await withPayloadFile(env, queueId, whole);
     characters += ready.payload.length;
     jobs.push(ready);
@@ -97,14 +98,11 @@ function submitServed<T extends object>(
     const answers = await submit(queue, jobs);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
     if (unserved.length === 0) return answers.map((answer) => resolved(answer));
-    const known = await choosePools(
-      env,
-      queueId,
-      unserved.map(({ endpoint, model }) => endpoint ?? model ?? null),
-    );
+    const asked = new Set(answers.flatMap((answer) => (isUnserved(answer) ? answer.models : [])));
+    const known = await knownPools(env, queueId, [...asked]);
     const again = await submit(
       queue,
-      unserved.map((job, index) => ({ ...job, known: known[index]! })),
+      unserved.map((job) => ({ ...job, known })),
     );
     const answersAgain = again.values();
     return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
@@ -112,31 +110,43 @@ function submitServed<T extends object>(
 }
 
 /**
- * Returns a job for the model that its caller's name stands for. It adds how the job's prompt begins and, if its token
- * has limits, what the job may cost, both read from the body that the engine will be sent. A body that cannot be read
- * was refused before.
+ * Returns a job with how its prompt begins and, if its token has limits, what the job may cost, both read from the body
+ * that the engine will be sent. A body that cannot be read was refused before.
  */
-async function withFacts(
-  env: Env,
-  queueId: string,
-  { facts: read, ...job }: ReadJob,
-  aliases: ModelAliases,
-): Promise<SubmitJob> {
-  const { payload, tenant = null } = job;
-  const model = job.model === undefined ? null : aliases.resolve(job.model);
-  const isAlias = model !== (job.model ?? null);
-  if (!job.limits && !isAlias && payload.length > MOST_LENGTH) return job;
+async function withFacts(env: Env, queueId: string, { facts: read, ...given }: ReadJob): Promise<SubmitJob> {
+  const { payload, tenant = null } = given;
+  const isInFile = given.model !== undefined && !fitsUtf8(payload, bounds.INLINE_BYTES);
+  if (!given.limits && !isInFile && payload.length > MOST_LENGTH) return given;
   const bytes = read ? null : bytesOf(payload);
   try {
-    const facts = read ?? asHttp(() => jobFacts(job.job_type, bytes!));
+    const facts = read ?? asHttp(() => jobFacts(given.job_type, bytes!));
+    const session = sessionOf(null, facts.body.fields);
+    const job = isInFile ? await withChosenModel(env, queueId, { ...given, ...session }, facts) : given;
+    const { model = null } = job;
     const prefix = payload.length > MOST_LENGTH ? undefined : prefixOf(facts.body.fields, { tenant, model });
     return {
       ...job,
-      ...(isAlias && model !== null && { model, payload: withModel(payload, facts, model) }),
+      ...session,
       ...(prefix !== undefined && { prefix }),
       ...(job.limits && { cost: costOf(facts.lengths, await lengthOfModel(env, queueId, model)) }),
     };
   } finally {
     if (bytes) freeBytes(bytes);
   }
+}
+
+/**
+ * Chooses the model of a job whose payload goes into a file: the queue names the models of other jobs when it sends
+ * them, but never reads files.
+ */
+async function withChosenModel(
+  env: Env,
+  queueId: string,
+  job: SubmitJob,
+  facts: JobFacts,
+): Promise<SubmitJob> {
+  const { id = '', model = null, session, tenant } = job;
+  const asked = { model, ...(session !== undefined && { session }), ...(tenant !== undefined && { tenant }) };
+  const chosen = await callQueue(env, queueId, (queue) => queue.chosenModel(asked, id));
+  return chosen === null ? job : { ...job, model: chosen, payload: withModel(job.payload, facts, chosen) };
 }

@@ -17,7 +17,7 @@ import { bodyFacts } from '../../request-facts/body-facts.ts';
 import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../auth/permissions.ts';
 import { termsByName } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
-import { type Env, modelAliases } from '../env.ts';
+import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { answerFromResult } from '../inference/respond.ts';
@@ -53,26 +53,29 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
     whyWaiting: async (id) => (await waitingOfJob(env, queueId, id, null))?.for ?? null,
-    unserved: (models) => unserved(env, queueId, ownModels(env, models)),
-    slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(ownModels(env, models))),
+    unserved: (models) => unserved(env, queueId, models),
+    slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(models)),
   };
 }
 
-/** Returns the models that callers' names for them stand for. */
-function ownModels(env: Env, models: readonly (string | null)[]): (string | null)[] {
-  const aliases = modelAliases(env.MODEL_ALIASES);
-  return models.map((model) => aliases.resolve(model));
+/** Returns the models that callers' names for them stand for; of an alias, the one that most of its lines go to. */
+function ownModels(
+  env: Env,
+  queueId: string,
+  models: readonly (string | null)[],
+): Promise<(string | null)[]> {
+  return callQueue(env, queueId, (queue) => queue.mainModels(models));
 }
 
 async function unserved(
   env: Env,
   queueId: string,
-  models: (string | null)[],
+  models: readonly (string | null)[],
 ): Promise<(Unserved | null)[] | null> {
   const slots = await callQueue(env, queueId, (queue) => queue.batchSlots(models));
   const away = models.filter((_, index) => slots[index]!.config_id === null);
   if (away.length === 0) return models.map(() => null);
-  const choices = await choosePools(env, queueId, away);
+  const choices = await choosePools(env, queueId, await ownModels(env, queueId, away));
   if (choices.some((choice) => choice.kind === 'unknown' && choice.models === '')) return null;
   const next = choices.values();
   return models.map((model, index) =>
@@ -179,7 +182,7 @@ export function batchesAsk(env: Env, queueId: string): BatchesAsk {
     queue: batchQueue(env, queueId),
     files: batchFiles(env, queueId),
     routes: inferenceRoutes(env.INFERENCE_ROUTES),
-    ownModels: (models) => ownModels(env, models),
+    ownModels: (models) => ownModels(env, queueId, models),
   };
 }
 
@@ -200,7 +203,7 @@ export async function waitingOfBatch(env: Env, queueId: string, batch: Batch): P
   const line = await callBatches(env, queueId, (batches) => batches.nextLine(batch.id));
   if (line === null) return null;
   if (line.job_id !== null) return await waitingOfJob(env, queueId, line.job_id, null);
-  const [model] = ownModels(env, [line.model]);
+  const [model] = await ownModels(env, queueId, [line.model]);
   const waiting = await waitingOfModel(env, queueId, model ?? null);
   const isOfPool = waiting !== null && waiting.code !== 'turn' && waiting.code !== 'busy';
   return line.why === null || isOfPool ? waiting : waitsFor('queue_full', line.why.replace(/\.$/, ''));

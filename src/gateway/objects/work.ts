@@ -3,6 +3,7 @@ import type { PoolChoice } from '../../fleet/rpc.ts';
 import { type Waiting, waitsFor } from '../../protocol/index.ts';
 import {
   isUnserved,
+  type KnownPools,
   type RequestAnswer,
   type Unserved,
   type Viewer,
@@ -25,15 +26,24 @@ export function callWorker(
 ): Promise<RequestAnswer> {
   const startedAt = now();
   return callQueue(env, queueId, async (queue) => {
-    const ask = (known?: PoolChoice) => {
+    const ask = (known?: KnownPools) => {
       const left = withTimeLeft(wanted, now() - startedAt);
       return queue.request(known ? { ...left, known } : left);
     };
     const answer = await ask();
     if (!isUnserved(answer)) return answer;
-    const [known] = await choosePools(env, queueId, [wanted.model]);
-    return resolved(await ask(known));
+    return resolved(await ask(await knownPools(env, queueId, answer.models)));
   });
+}
+
+/** Returns the known pools of these models with the models, as the queue takes them. */
+export async function knownPools(
+  env: Env,
+  queueId: string,
+  models: readonly (string | null)[],
+): Promise<KnownPools> {
+  const pools = await choosePools(env, queueId, [...models]);
+  return models.map((model, index) => [model, pools[index]!] as const);
 }
 
 /** Returns the known pools of these models, in their order. */

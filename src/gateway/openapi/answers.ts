@@ -126,15 +126,33 @@ const pool = z.object({
   progress: z.number().nullable().optional().describe('Of `starting`, from 0 to 1; null: not told.'),
   detail: z.string().optional().describe('What is waited for, or why no worker is started.'),
 });
+const aliasFields = {
+  alias: z.literal(true).optional().describe('The name stands for other models.'),
+  alias_of: z.string().optional().describe('The model of the alias that is served, the first of several.'),
+  steps: z
+    .array(
+      z.object({
+        model: z.string(),
+        weight: z.number().optional().describe('The share of the model among those with a weight.'),
+        external: z.literal(true).optional().describe('The model is served elsewhere.'),
+        on: z
+          .array(z.union([z.string(), z.object({ starting_over: z.number() })]))
+          .optional()
+          .describe('What lets a request go on to this model.'),
+      }),
+    )
+    .optional()
+    .describe('The models that the alias stands for, for tokens with the scope read.'),
+};
 export const Model = z.union([
-  ModelCard.extend({ pool, alias_of: z.string().optional() }),
+  ModelCard.extend({ pool, ...aliasFields }),
   z.object({
     id: z.string(),
     object: z.literal('model'),
     created: count,
     owned_by: z.string(),
     pool,
-    alias_of: z.string().optional(),
+    ...aliasFields,
   }),
 ]);
 export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) });

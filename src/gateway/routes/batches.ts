@@ -3,10 +3,10 @@ import type * as answers from '../../protocol/file-answers.ts';
 import { ANY_ENDPOINT, inferenceRoutes, parseValue, type Waiting } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
+import { aliasesFor } from '../auth/aliases.ts';
 import { submitterOf, viewerOf } from '../auth/authorize.ts';
 import { jobRouteProblem, permissionsOf } from '../auth/permissions.ts';
 import { readValue } from '../bodies/body.ts';
-import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { waitingOfBatch } from '../objects/batches.ts';
 import { callBatches } from '../objects/calls.ts';
@@ -86,7 +86,7 @@ export function batchRoutes(app: Gateway): void {
     handler: async (context) => {
       const { env, req } = context;
       const queueId = queueIdOf(env, req.raw);
-      const asked = newBatch(await readValue(req.raw, env, BODY_BYTES), context, Date.now());
+      const asked = await newBatch(await readValue(req.raw, env, BODY_BYTES), context, Date.now());
       const key = req.header('idempotency-key') ?? null;
       const batch = await callBatches(env, queueId, (batches) => batches.createBatch(asked, key));
       if (batch === null) {
@@ -189,12 +189,13 @@ async function about(
 /**
  * Reads the request for a new batch and refuses a faulty one. Faults of the file show in the batch, as clients expect.
  */
-function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch {
+async function newBatch(body: unknown, context: GatewayContext, now: number): Promise<NewBatch> {
   const { env } = context;
   const parsed = parseValue(BatchRequest, body);
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
-  const permissions = permissionsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
+  const token = context.get('token');
+  const permissions = permissionsOf(token, await aliasesFor(env, queueIdOf(env, context.req.raw), token));
   const { models, routes } = permissions;
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
     const message = `endpoint: POST ${endpoint} is no inference route; docs/http.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;

@@ -1,12 +1,13 @@
+import type { AliasTable } from '../../aliases/alias.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
+import { aliasesFor } from '../auth/aliases.ts';
 import { type Caller, denialOf, readerOf, viewerOf } from '../auth/authorize.ts';
 import { permissionsOf } from '../auth/permissions.ts';
 import { submissionOf } from '../auth/terms.ts';
 import { entryNow, watchToken } from '../auth/tokens.ts';
 import { holdBytes } from '../bodies/body.ts';
 import { takeTurn } from '../bodies/receive.ts';
-import { modelAliases } from '../env.ts';
 import type { HttpError } from '../errors.ts';
 import { JobSocket } from '../jobs/job-socket.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
@@ -39,12 +40,12 @@ function serve(context: GatewayContext): Response {
   const { env } = context;
   const queueId = queueIdOf(env, context.req.raw);
   const caller = context.get('token');
-  const aliases = modelAliases(env.MODEL_ALIASES);
   /**
    * The entry of the socket's token when the newest frame came: what a token may do can change while the socket is
    * open.
    */
   let token: Caller | null = caller;
+  let aliases: AliasTable = {};
   const listener = crypto.randomUUID();
   const { response, socket: server } = env.acceptUpgrade(context.req.raw);
   const socket = new JobSocket({
@@ -81,6 +82,7 @@ function serve(context: GatewayContext): Response {
     if (entry === undefined || (entry && denied(entry)))
       return server.close(1008, 'the token of this connection is not good any more');
     token = entry && { ...entry, ...(caller?.signed_in && { signed_in: caller.signed_in }) };
+    aliases = await aliasesFor(env, queueId, token);
     socket.onMessage(data);
   };
   const over = ({ message }: HttpError) => {

@@ -1,13 +1,13 @@
 import { bounds, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer } from '../../queue/rpc.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
+import { aliasesFor } from '../auth/aliases.ts';
 import { readerOf, viewerOf } from '../auth/authorize.ts';
 import { type Permissions, permissionsOf } from '../auth/permissions.ts';
 import { submissionOf } from '../auth/terms.ts';
 import { whileGood } from '../auth/tokens.ts';
 import { readBody } from '../bodies/body.ts';
 import { takeTurn } from '../bodies/receive.ts';
-import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/answer.ts';
 import { jobAnswer, jsonResponse, unknownJob, withheldFrom, withoutResult } from '../jobs/job-files.ts';
@@ -75,7 +75,10 @@ export function jobRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, request);
       const key = request.headers.get('idempotency-key') ?? undefined;
       const submitter = submissionOf(context.get('token'));
-      const permissions = permissionsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
+      const permissions = permissionsOf(
+        context.get('token'),
+        await aliasesFor(context.env, queueId, context.get('token')),
+      );
       const submission = traceContextOf(request.headers);
       const submit = (jobs: ReadJob[]) => {
         const trace = submission && {

@@ -1,8 +1,10 @@
+import { type Alias, modelOf } from '../../aliases/alias.ts';
+import { targetsOf } from '../../aliases/resolve.ts';
 import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
-import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
+import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
@@ -48,14 +50,35 @@ export function modelRoutes(app: Gateway): void {
   });
 }
 
-async function readModels({ env, req }: GatewayContext) {
-  const all = await modelsOf(env, queueIdOf(env, req.raw));
+async function readModels(context: GatewayContext) {
+  const { env, req } = context;
+  const queueId = queueIdOf(env, req.raw);
+  const [all, table] = await Promise.all([
+    modelsOf(env, queueId),
+    callQueue(env, queueId, (queue) => queue.aliases()),
+  ]);
   const served = all.filter(({ state }) => state !== 'gone');
-  const aliases = [...modelAliases(env.MODEL_ALIASES).models].flatMap(([alias, name]) => {
-    const model = served.find(({ id }) => id === name);
-    return model ? [{ ...openAIModel(model), id: alias, alias_of: name }] : [];
+  const scopes = context.get('token')?.scopes;
+  const mayRead = scopes === undefined || scopes.some((scope) => scope === 'read' || scope === 'admin');
+  const aliases = Object.entries(table).flatMap(([name, alias]) => {
+    const [model] = targetsOf(table, name).flatMap((target) => served.find(({ id }) => id === target) ?? []);
+    if (model === undefined) return [];
+    const steps = mayRead ? { steps: stepsOf(alias) } : {};
+    return [{ ...openAIModel(model), id: name, alias: true, alias_of: model.id, ...steps }];
   });
   return { all, listed: [...served.map(openAIModel), ...aliases] };
+}
+
+/** Returns what an alias stands for: the models that share its requests, and then its fall-backs in order. */
+function stepsOf({ to, then, on }: Alias) {
+  return [
+    ...to,
+    ...then.map((step) => ({
+      model: modelOf(step),
+      ...(typeof step !== 'string' && { external: true }),
+      on,
+    })),
+  ];
 }
 
 /** Returns the engine's own fields, where it reports them, and the pool beside them. */

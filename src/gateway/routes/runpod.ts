@@ -1,12 +1,12 @@
 import { newJobId, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
+import { aliasesFor } from '../auth/aliases.ts';
 import { readerOf, viewerOf } from '../auth/authorize.ts';
 import { permissionsOf } from '../auth/permissions.ts';
 import { submissionOf } from '../auth/terms.ts';
 import { whileGood } from '../auth/tokens.ts';
 import { parseKeeping, readBody } from '../bodies/body.ts';
-import { modelAliases } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/answer.ts';
@@ -246,7 +246,7 @@ async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
       parseKeeping(bytes, ['input']),
       id,
       endpoint,
-      permissionsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
+      permissionsOf(context.get('token'), await aliasesFor(env, queueId, context.get('token'))),
     );
     release();
     const submitter = submissionOf(context.get('token'));
@@ -270,11 +270,12 @@ async function noEndpoint(context: GatewayContext, endpoint: string): Promise<Er
 
 async function poolOf(context: GatewayContext): Promise<string> {
   const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
-  return poolOfEndpoint(endpointOf(context), models);
+  const [model] = await call(context, (queue) => queue.mainModels([endpointOf(context)]));
+  return poolOfEndpoint(model!, models);
 }
 
 function endpointOf(context: GatewayContext): string {
-  return modelAliases(context.env.MODEL_ALIASES).resolve(context.req.param('endpoint') as string);
+  return context.req.param('endpoint') as string;
 }
 
 /** @throws HttpError 404, also for a job that was not submitted in RunPod's form */

@@ -1,15 +1,18 @@
+import { withTarget } from '../../aliases/rename.ts';
 import { emit } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
 import {
   bytesOf,
   extrasOf,
+  isUnserved,
   type RequestAnswer,
-  UNSERVED,
   type Unserved,
   type WaitingRequest,
+  workerNamed,
 } from '../rpc.ts';
-import { costOfModel, isNamed, livePool } from '../state/pools.ts';
+import { costOfModel, isNamed } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
+import { resolve, type TakenStep } from '../state/steps.ts';
 import { ambiguous, reject } from '../waiting.ts';
 
 /** The answer to a request that arrives after its caller hung up: nobody reads it. */
@@ -30,8 +33,9 @@ export function request(
   answer: (answer: RequestAnswer | Unserved) => void,
 ): void {
   if (core.requests.isCallerGone(asked.job_id)) return answer(CANCELLED);
-  const choice = livePool(core, asked.model) ?? asked.known;
-  if (choice === undefined) return answer(UNSERVED);
+  const resolved = resolve(core, asked, asked.job_id);
+  if (isUnserved(resolved)) return answer(resolved);
+  const { model, choice, step } = resolved;
   if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'pool' ? choice.config_id : null;
@@ -62,8 +66,8 @@ export function request(
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,
     route: asked.route ?? asked.job_type,
-    payload: bytesOf(asked.payload),
-    model: isNamed(asked.model) ? asked.model : configId,
+    payload: payloadFor(core, asked, step),
+    model: isNamed(model) ? model : configId,
     config_id: configId ?? '',
     tenant: asked.tenant ?? null,
     token_name: asked.token_name ?? null,
@@ -76,9 +80,10 @@ export function request(
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
     slot_by: now + Math.min(endMs, slotWait),
     waits_for_start: asked.waits_for_start ?? false,
+    start_by: step?.starting_ms == null ? null : now + step.starting_ms,
     has_room: false,
     is_repeat: earlier !== null,
-    extras: extrasOf(asked, asked.limits ? costOfModel(core, asked.model, asked.cost, configId) : null),
+    extras: extrasOf(asked, asked.limits ? costOfModel(core, model, asked.cost, configId) : null, step),
     held: null,
     admitted_at: wasAdmitted && earlier && 'admitted_at' in earlier ? earlier.admitted_at : null,
     passed_over: 0,
@@ -87,7 +92,7 @@ export function request(
     earlier: asked.earlier ?? null,
     failed_at: [...(asked.earlier?.failed_at ?? []), ...(asked.moved ? [asked.moved.worker_id] : [])],
     begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
-    reply: (said) => answer(withHeaders(core, job, said)),
+    reply: (said) => answer(withHeaders(core, job, step === null ? said : withStep(said, step))),
   };
   const kept = asked.moved?.kept ?? 0;
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`, { kept, replaced });
@@ -95,6 +100,32 @@ export function request(
   core.waiting.add(job);
   if (asked.moved) tellMove(core, job, asked.moved, movedAt);
   if (verdict.kind === 'refused') reject(core, job, verdict);
+}
+
+/** Returns the payload as the worker gets it: its body names the model, not an alias of it. */
+function payloadFor(
+  core: Core,
+  { job_type, payload, model, body_model }: WaitingRequest,
+  step: TakenStep | null,
+): WaitingJob['payload'] {
+  const bytes = bytesOf(payload);
+  if (step !== null) return withTarget(job_type, bytes, step.alias, step.model);
+  if (body_model === undefined || !core.aliases.has(body_model)) return bytes;
+  const [served] = core.workers.byId(workerNamed(model) ?? '')?.models ?? [];
+  return served === undefined ? bytes : withTarget(job_type, bytes, body_model, served);
+}
+
+/** Adds which step of the alias the request went to, and the headers that tell its caller. */
+function withStep(answer: RequestAnswer, { index, model, causes, fell }: TakenStep): RequestAnswer {
+  const step = { index, model, causes };
+  if (answer.kind === 'error' || answer.kind === 'refused') return { ...answer, step };
+  const headers = { 'x-served-model': headerText(model), ...(fell !== null && { 'x-fallback': fell }) };
+  return { ...answer, step, headers };
+}
+
+/** Returns a name as a header may carry it. */
+function headerText(name: string): string {
+  return /^[\x21-\x7e]+$/.test(name) ? name : encodeURIComponent(name);
 }
 
 function tellMove(
@@ -134,5 +165,5 @@ function attemptOf({ worker_id, fence_token, older }: WaitingJob): WaitingJob['o
 function withHeaders(core: Core, job: WaitingJob, answer: RequestAnswer): RequestAnswer {
   if (answer.kind === 'error' || answer.kind === 'refused') return answer;
   const headers = core.admission.headersOf(job);
-  return headers === null ? answer : { ...answer, headers };
+  return headers === null ? answer : { ...answer, headers: { ...answer.headers, ...headers } };
 }

@@ -8,15 +8,17 @@ import {
   extrasOf,
   type HeardAnswer,
   isSamePayload,
+  isUnserved,
   maySee,
   type SubmitAnswer,
   type SubmitJob,
-  UNSERVED,
   type Unserved,
+  unservedOf,
 } from '../rpc.ts';
 import { add } from '../state/pending.ts';
 import { costOfModel, isNamed, livePool } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
+import { knownPool, resolve, stepIn, type TakenStep } from '../state/steps.ts';
 import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload } from '../store/jobs-table.ts';
@@ -86,9 +88,9 @@ function takeEach<T>(
 function take(core: Core, job: SubmitJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
   const existing = existingJob(core, job);
   if (existing) return repeated(core, existing, job);
-  const pool = admit(core, job, placed);
+  const pool = admit(core, job, job.id ?? newId, placed);
   if (!pool.ok) return pool;
-  const row = insert(core, job, job.id ?? newId, pool.config_id);
+  const row = insert(core, job, job.id ?? newId, pool);
   placed.add(pool.config_id, row.tenant);
   return { row, created: true, has_file: true };
 }
@@ -137,7 +139,7 @@ function existingJob(core: Core, job: SubmitJob): StoredJob | null {
 }
 
 /** Returns the pool whose workers may take the job, or why it is rejected. */
-function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
+function admit(core: Core, job: SubmitJob, id: string, placed: Placed): Pool {
   // A request in progress may not share the id, since settlements name only the id.
   const request = job.id === undefined ? null : core.waiting.find(job.id);
   if (request) {
@@ -146,18 +148,23 @@ function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
   }
   const problem = job.webhook === undefined ? null : webhookProblem(job.webhook, core.settings.webhook_hosts);
   if (problem !== null) return { ok: false, reason: 'invalid_webhook', message: problem };
-  const pool = choosePool(core, job);
+  const pool = choosePool(core, job, id);
   return pool.ok ? (rejectWhenFull(core, pool.config_id, job.tenant ?? null, placed) ?? pool) : pool;
 }
 
-function insert(core: Core, job: SubmitJob, id: string, configId: string): StoredJob {
+function insert(
+  core: Core,
+  job: SubmitJob,
+  id: string,
+  { config_id, model, step }: Extract<Pool, { ok: true }>,
+): StoredJob {
   const now = core.now();
   core.admission.book.report(job);
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   const row = core.stored.insert({
     id,
     job_type: job.job_type,
-    config_id: configId,
+    config_id,
     priority: job.priority,
     max_attempts: job.max_attempts,
     payload: job.payload_file === undefined ? job.payload : null,
@@ -167,8 +174,8 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     tenant: job.tenant ?? null,
     token_name: job.token_name ?? null,
     stream: job.stream ? 1 : 0,
-    extras: extrasOf(job, job.limits ? costOfModel(core, job.model ?? null, job.cost, configId) : null),
-    model: job.model ?? null,
+    extras: extrasOf(job, job.limits ? costOfModel(core, model, job.cost, config_id) : null, step),
+    model,
   });
   emit(core, row, 'submitted');
   return row;
@@ -221,7 +228,10 @@ function withoutBlanks(json: string): string {
 }
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
-type Pool = { ok: true; config_id: string } | Rejection | Unserved;
+type Pool =
+  | { ok: true; config_id: string; model: string | null; step: TakenStep | null }
+  | Rejection
+  | Unserved;
 
 /**
  * Rejects a job whose token is for certain models where the pool that it names does not serve its model: some engines,
@@ -230,15 +240,16 @@ type Pool = { ok: true; config_id: string } | Rejection | Unserved;
  */
 function foreignPool(
   core: Core,
-  { model, model_only, known }: SubmitJob,
+  { model_only, known }: SubmitJob,
+  model: string | null,
   configId: string,
 ): Rejection | Unserved | null {
-  if (!model_only || model === undefined) return null;
+  if (!model_only || model === null) return null;
   const isOfPool = ({ session }: Serving) => session.config_id === configId;
   if (core.workers.present(core.now()).some((worker) => isOfPool(worker) && servesModel(worker, model)))
     return null;
-  const own = livePool(core, model) ?? known;
-  if (own === undefined) return UNSERVED;
+  const own = livePool(core, model) ?? knownPool(known, model);
+  if (own === null) return unservedOf([model]);
   const isKnown = own.kind === 'pool';
   if (isKnown ? own.config_id === configId : !core.workers.all().some(isOfPool)) return null;
   const does = isKnown ? `the pool "${own.config_id}" does` : 'no pool is known that does';
@@ -246,15 +257,24 @@ function foreignPool(
   return { ok: false, reason: 'unknown_pool', message };
 }
 
-function choosePool(core: Core, job: SubmitJob): Pool {
-  if (job.config_id !== undefined)
-    return foreignPool(core, job, job.config_id) ?? { ok: true, config_id: job.config_id };
-  const model = job.endpoint ?? job.model ?? null;
-  const choice = livePool(core, model) ?? job.known;
-  if (choice === undefined) return UNSERVED;
+function choosePool(core: Core, job: SubmitJob, id: string): Pool {
+  if (job.config_id !== undefined) {
+    const { config_id } = job;
+    const step = stepIn(core, job, id, config_id);
+    const model = step?.model ?? job.model ?? null;
+    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, step };
+  }
+  const resolved = resolve(core, { ...job, model: job.endpoint ?? job.model ?? null }, id);
+  if (isUnserved(resolved)) return resolved;
+  const { model, choice } = resolved;
   // The queue may not know yet that the pool was changed: its older workers do not serve this model.
   if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
-  if (choice.kind === 'pool') return { ok: true, config_id: choice.config_id };
+  if (choice.kind === 'pool') {
+    const { config_id } = choice;
+    if (job.endpoint === undefined) return { ok: true, config_id, model, step: resolved.step };
+    const step = stepIn(core, job, id, config_id);
+    return { ok: true, config_id, model: step?.model ?? job.model ?? null, step };
+  }
   if (choice.pools === '') {
     return {
       ok: false,

@@ -1,3 +1,4 @@
+import { textWithTarget } from '../../aliases/rename.ts';
 import { bounds, type JobTrace, payloadText, unpack } from '../../protocol/index.ts';
 import { accountOf } from '../attempts/account.ts';
 import { leaseSecondsFor, unheardLimitMs } from '../attempts/connection.ts';
@@ -35,9 +36,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;
   if (kept !== null) emit(core, job, 'moved', movedFrom(kept));
   const { leased, files } = lease(core, worker, job);
-  emit(core, leased, 'dispatched', awaitsTurn(worker) ? 'its engine sleeps, and waits for its turn' : null, {
-    isFirst,
-  });
+  emit(core, leased, 'dispatched', detailOf(worker, leased), { isFirst });
   const bytes = payloadBytes(worker, leased);
   const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
   const head: JobHead = {
@@ -62,6 +61,13 @@ export function send(core: Core, worker: Worker, job: Job): void {
   if (!('text' in written)) return failAttempt(core, leased, { ...written, retryable: false }, 'queue');
   worker.connection.sendJob(written.text);
   if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(leased);
+}
+
+/** Returns what is to be known of a dispatch beside the worker, or null. */
+function detailOf(worker: Worker, { model, extras: { alias } }: Job): string | null {
+  const named = alias && `the alias ${alias.name} means ${model}${alias.fell ? `, after ${alias.fell}` : ''}`;
+  const turn = awaitsTurn(worker) && 'its engine sleeps, and waits for its turn';
+  return [named, turn].filter(Boolean).join('; ') || null;
 }
 
 /** A frame for one worker, or the reason why it cannot be given the job. */
@@ -116,7 +122,13 @@ function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: 
     return { payload: text ?? '', suitsBase: text !== null };
   }
   if (job.payload_file !== null) return { payload: null, suitsBase: fileSuitsBase(job.payload_file) };
-  return { payload: core.stored.takePayload(job.id), suitsBase: true };
+  const payload = core.stored.takePayload(job.id);
+  const { alias } = job.extras;
+  const isNamed = payload === null || alias === undefined || job.model === null;
+  return {
+    payload: isNamed ? payload : textWithTarget(job.job_type, payload, alias.name, job.model as string),
+    suitsBase: true,
+  };
 }
 
 /** Says whether a relay carries the answer. */

@@ -1,3 +1,4 @@
+import type { AliasTable } from '../../aliases/alias.ts';
 import type { ObjectHost } from '../../durable/host.ts';
 import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
@@ -31,6 +32,8 @@ interface FleetReportPorts {
   awaitsStart(): boolean;
   /** Takes the starts that the fleet object answers with. */
   hearStarts(starts: PoolStart[]): void;
+  /** Takes the aliases that the fleet object answers with; resolves when they hold. */
+  hearAliases(aliases: AliasTable): Promise<void>;
   /** Runs something after `ms`. */
   after(ms: number, run: () => void): void;
   /** Is called with the first call that fails, and not again before one works. */
@@ -107,7 +110,8 @@ export class FleetReport {
       const isNews = events.length > 0 || change !== undefined || ended.length > 0;
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
-        const { wants, starts } = await this.#ports.send(events, change, ended, failed);
+        const { wants, starts, aliases } = await this.#ports.send(events, change, ended, failed);
+        await this.#ports.hearAliases(aliases);
         this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
@@ -131,7 +135,10 @@ export class FleetReport {
 export function reportToFleet(
   host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
   objects: Pick<Asks, 'fleet'>,
-  queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'takeFailed' | 'awaitsStart' | 'hearStarts'>,
+  queue: Pick<
+    FleetReportPorts,
+    'share' | 'takeEnded' | 'takeFailed' | 'awaitsStart' | 'hearStarts' | 'hearAliases'
+  >,
 ): FleetReport {
   return new FleetReport({
     send: (events, share, ended, failed) => objects.fleet(host.queueId).record(events, share, ended, failed),

@@ -107,6 +107,10 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       awaitsStart: () => this.#queue.read('awaitsStart'),
       hearStarts: (starts) =>
         void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),
+      hearAliases: async (aliases) => {
+        if (this.#queue.read('differs', aliases))
+          await this.#commits.together(() => this.#queue.do('hearAliases', aliases));
+      },
     });
     this.#sockets = new Sockets(host, defer);
     this.#queue = new Queue(

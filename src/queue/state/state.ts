@@ -7,6 +7,7 @@ import { leasedByWorker } from '../store/leases-table.ts';
 import { countHeld, jobsWithCost } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { usedBy } from '../store/usage-table.ts';
+import { Aliases } from './aliases.ts';
 import { Fences } from './fences.ts';
 import { JobRows } from './job-rows.ts';
 import { PoolStarts } from './pools.ts';
@@ -21,6 +22,7 @@ export interface Core extends Ports {
   settings: QueueSettings;
   workers: Workers;
   starts: PoolStarts;
+  aliases: Aliases;
   stored: StoredJobs;
   waiting: WaitingJobs;
   backlog: Backlog<WaitingJob>;
@@ -58,6 +60,7 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     ready,
     workers: new Workers(ready),
     starts: new PoolStarts(),
+    aliases: new Aliases(sql, settings.model_aliases),
     stored: new StoredJobs(ports, rows, settings, ready, backlog, admission),
     waiting: new WaitingJobs(ready, backlog, admission),
     backlog,

@@ -1,3 +1,4 @@
+import { targetsOf } from '../../aliases/resolve.ts';
 import { type PoolSharing, SHARES_TOLD } from '../../protocol/index.ts';
 import { poolSlots, slotsForBatches } from '../dispatch/batch-work.ts';
 import { Charges } from '../projections/charges.ts';
@@ -120,7 +121,8 @@ function nothing(): PoolNow {
  */
 export function batchSlots(core: Core, models: readonly (string | null)[]): BatchSlots[] {
   return models.map((model) => {
-    const choice = livePool(core, model);
+    const named = core.aliases.has(model) ? targetsOf(core.aliases.table, model) : [model];
+    const choice = named.map((one) => livePool(core, one)).find((choice) => choice?.kind === 'pool');
     if (choice?.kind !== 'pool') return { config_id: null, slots: 0 };
     const { config_id } = choice;
     return { config_id, slots: slotsForBatches(poolSlots(core, config_id)) };

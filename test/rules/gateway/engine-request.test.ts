@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { modelAliases } from '../../../src/gateway/env.ts';
 import { engineCall } from '../../../src/gateway/inference/engine-request.ts';
 import { unpack } from '../../../src/protocol/index.ts';
 
-const NO_ALIASES = modelAliases('');
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
@@ -11,19 +9,13 @@ interface Sent {
   method?: string;
   path?: string;
   headers?: Record<string, string>;
-  aliases?: string;
 }
 
 function call(body: Uint8Array | string, sent: Sent = {}) {
-  const { method = 'POST', path = '/v1/chat/completions', headers = {}, aliases } = sent;
+  const { method = 'POST', path = '/v1/chat/completions', headers = {} } = sent;
   const request = new Request(`http://road${path}`, { method, headers });
   const bytes = typeof body === 'string' ? encode(body) : body;
-  const { facts, payload } = engineCall(
-    request,
-    path,
-    bytes,
-    aliases === undefined ? NO_ALIASES : modelAliases(aliases),
-  );
+  const { facts, payload } = engineCall(request, path, bytes);
   const packed = unpack(payload)!;
   return { facts, head: JSON.parse(packed.head), body: packed.body };
 }
@@ -177,61 +169,5 @@ describe('a form', () => {
     expect(() => call('not a form', { headers: type })).toThrow(
       expect.objectContaining({ status: 400, code: 'invalid_form' }),
     );
-  });
-
-  it('gets the model that its alias stands for', () => {
-    const sent = call(form({ model: 'whisper', prompt: 'whisper' }), {
-      headers: type,
-      aliases: 'whisper=tiny',
-    });
-    expect(sent.facts.model).toBe('tiny');
-    expect(Buffer.from(sent.body).equals(form({ model: 'tiny', prompt: 'whisper' }))).toBe(true);
-  });
-});
-
-describe('an alias', () => {
-  const ask = (body: string) => call(body, { headers: JSON_TYPE, aliases: 'gpt-4o = org/my-model, b=c' });
-
-  it('is replaced by the model that it stands for, and nothing else in the body is', () => {
-    const sent = ask('{ "n": 1.0, "model" : "gpt-4o", "messages":[{"model":"gpt-4o"}] }');
-    expect(decode(sent.body)).toBe('{ "n": 1.0, "model" : "org/my-model", "messages":[{"model":"gpt-4o"}] }');
-    expect(sent.facts.model).toBe('org/my-model');
-    expect(ask('{"model":"gpt-\\u0034o"}').facts.model).toBe('org/my-model');
-  });
-
-  it('leaves other models alone', () => {
-    expect(decode(ask('{"model":"c"}').body)).toBe('{"model":"c"}');
-    expect(ask('{}').facts.model).toBeNull();
-  });
-});
-
-describe('parameters by which engines hand caches to each other', () => {
-  it.each([
-    '{"kv_transfer_params":{"do_remote_prefill":true}}',
-    '{"model":"tiny","ec_transfer_params":{}}',
-    '{"kv_transfer_params":"x"}',
-    '{"kv_transfer_param\\u0073":{}}',
-    '{"vllm_xargs":{"kv_transfer_params":"x"}}',
-    '{"sampling_params":{"extra_args":{"ec_transfer_params":{}}}}',
-  ])('are refused: %s', (body) => {
-    expect(() => call(body, { headers: JSON_TYPE })).toThrow(
-      expect.objectContaining({ status: 400, code: 'transfer_params_refused' }),
-    );
-  });
-
-  it('are refused in forms', () => {
-    const body =
-      '--b\r\nContent-Disposition: form-data; name="vllm_xargs"\r\n\r\n{"kv_transfer_params":1}\r\n--b--';
-    expect(() => call(body, { headers: { 'content-type': 'multipart/form-data; boundary=b' } })).toThrow(
-      expect.objectContaining({ status: 400, code: 'transfer_params_refused' }),
-    );
-  });
-
-  it.each([
-    '{"kv_transfer_params":null}',
-    '{"messages":[{"content":"kv_transfer_params","kv_transfer_params":{}}]}',
-    '{"vllm_xargs":null,"sampling_params":{"extra_args":null}}',
-  ])('are none in %s', (body) => {
-    expect(decode(call(body, { headers: JSON_TYPE }).body)).toBe(body);
   });
 });

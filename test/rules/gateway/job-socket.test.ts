@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
-import { modelAliases } from '../../../src/gateway/env.ts';
 import { JobSocket } from '../../../src/gateway/jobs/job-socket.ts';
 import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
@@ -11,7 +10,7 @@ class Program {
   readonly queue = new QueueHarness();
   readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
   readonly #socket = new JobSocket({
-    permissions: () => permissionsOf(null, modelAliases('')),
+    permissions: () => permissionsOf(null, {}),
     submit: (jobs) =>
       this.#ask(() => this.queue.queue.do('submitAndListen', jobs as SubmitJob[], [], 'listener')) as never,
     listen: (ids) => this.#ask(() => this.queue.queue.do('listen', 'listener', ids, null)),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
-import { type Env, modelAliases } from '../../../src/gateway/env.ts';
+import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
 import { readRequest } from '../../../src/gateway/inference/read-request.ts';
 import { readSubmission } from '../../../src/gateway/jobs/submissions.ts';
@@ -43,7 +43,7 @@ test.each([
 const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
 const made = { model: 'm', input: 'x', store: true };
 const job = (job_type: string, payload: object) =>
-  readSubmission({ job_type, config_id: 'c', payload }, permissionsOf(null, modelAliases('')));
+  readSubmission({ job_type, config_id: 'c', payload }, permissionsOf(null, {}));
 
 test.each([
   ['engine_request', { method: 'GET', path: '/v1/responses/resp_1' }],
@@ -59,9 +59,7 @@ test.each([
     message: expect.stringContaining('not by jobs'),
   });
   if (type === 'runpod')
-    expect(() => readRunpodSubmission(payload, 'id', 'm', permissionsOf(null, modelAliases('')))).toThrow(
-      'not by jobs',
-    );
+    expect(() => readRunpodSubmission(payload, 'id', 'm', permissionsOf(null, {}))).toThrow('not by jobs');
 });
 
 test.each([

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { permissionsOf, requestPriority } from '../../../src/gateway/auth/permissions.ts';
-import { modelAliases } from '../../../src/gateway/env.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const bounds = (more: Partial<TokenEntry> = {}) =>
-  permissionsOf({ name: 'app', sha256: '', scopes: ['submit'], ...more }, modelAliases(undefined));
+  permissionsOf({ name: 'app', sha256: '', scopes: ['submit'], ...more }, {});
 const priority = (more: Partial<TokenEntry>, asked: unknown[], tier: string | null = null) =>
   requestPriority(asked, tier, bounds(more));
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { permissionsOf } from '../../../src/gateway/auth/permissions.ts';
-import { modelAliases } from '../../../src/gateway/env.ts';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
 import {
@@ -72,8 +71,7 @@ describe('a job as RunPod shows it', () => {
 });
 
 describe('a submission', () => {
-  const read = (body: unknown) =>
-    readRunpodSubmission(body, 'j', 'tiny', permissionsOf(null, modelAliases('')));
+  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny', permissionsOf(null, {}));
 
   test('becomes a stored job of the endpoint', () => {
     const job = read({ input: { prompt: 'Hi' } });

@@ -47,12 +47,13 @@ function report() {
       if (share) shares.push(share);
       if (records.length > 0) told.push(records.map(({ id }) => id));
       if (fleet.isAnswerLost) throw new Error('the answer is lost');
-      return { wants: fleet.wants, starts: [] };
+      return { wants: fleet.wants, starts: [], aliases: {} };
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
     takeEnded: () => ended.splice(0),
     takeFailed: () => ({}),
     awaitsStart: () => queue.awaitsStart,
+    hearAliases: async () => {},
     hearStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),

@@ -1,0 +1,42 @@
+/**
+ * The reasons why a request goes on to the next step of an alias: the step has no worker that is ready or could be
+ * started; too many requests wait for it; its start takes too long; its attempts failed; or the request is longer than
+ * its model takes.
+ */
+export const CAUSES = ['no_worker', 'queue_full', 'starting_over', 'failed', 'too_long'] as const;
+export type Cause = (typeof CAUSES)[number];
+
+/** A cause that an alias allows; `starting_over` says after how many seconds of a start the request goes on. */
+export type On = Exclude<Cause, 'starting_over'> | { starting_over: number };
+
+/** One of the models among which an alias divides its requests. */
+export interface Target {
+  model: string;
+  weight: number;
+}
+
+/** A name that callers may ask for in place of a model: the models among which it divides requests, and their order. */
+export interface Alias {
+  /** What stays with one model: a conversation, all requests of a tenant, or nothing but the request itself. */
+  split: { by: 'session' | 'tenant' | 'request' };
+  to: readonly Target[];
+  /** Where requests go that the models of `to` do not take, in order. */
+  then: readonly (string | { external: string })[];
+  /** What lets a request go on to the next step. */
+  on: readonly On[];
+}
+
+export type AliasTable = Readonly<Record<string, Alias>>;
+
+/** Aliases of aliases may be nested this deep. */
+export const MOST_DEPTH = 4;
+
+/** Makes an alias that always means this one model. */
+export function aliasOf(model: string): Alias {
+  return { split: { by: 'request' }, to: [{ model, weight: 1 }], then: [], on: [] };
+}
+
+/** Returns the model that a fall-back names. */
+export function modelOf(step: Alias['then'][number]): string {
+  return typeof step === 'string' ? step : step.external;
+}

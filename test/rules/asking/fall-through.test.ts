@@ -1,0 +1,223 @@
+import { describe, expect, it } from 'vitest';
+import type { Alias, On } from '../../../src/aliases/alias.ts';
+import { HangUp, type Opened, type Outcome, runAttempts } from '../../../src/asking/attempt-loop.ts';
+import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+const STEPS = ['one', 'two', 'three'];
+const BROKEN = { message: 'the engine died', code: 'engine_died', retryable: true } as const;
+
+/** What one model's workers do with a request. */
+type State = 'serves' | 'no_worker' | 'queue_full' | 'starting_over' | 'failed';
+
+/** The rules of a queue with an alias of three models, and the loop of the gateway before them. */
+class Road {
+  readonly queue = new QueueHarness({ max_waiting: 1 });
+  readonly failing = new Set<string>();
+  /** The models at which an answer was asked for, in order. */
+  readonly opened: string[] = [];
+
+  constructor(on: readonly On[], states: readonly State[]) {
+    const alias: Alias = {
+      split: { by: 'session' },
+      to: [{ model: 'one', weight: 1 }],
+      then: ['two', 'three'],
+      on,
+    };
+    this.queue.queue.do('hearAliases', { name: alias });
+    for (const [index, state] of states.entries()) this.#make(STEPS[index]!, state);
+  }
+
+  ask(more: Partial<WaitingRequest> = {}): Promise<Outcome<string>> {
+    const call: WaitingRequest = {
+      job_id: 'job',
+      job_type: 'engine_request',
+      payload: JSON.stringify({ method: 'POST', path: '/v1/completions', body: '{"model":"name"}' }),
+      model: 'name',
+      priority: 0,
+      wait_for_worker_ms: 0,
+      wait_for_slot_ms: 600_000,
+      waits_for_start: true,
+      ...more,
+    };
+    return runAttempts<string>(call, new HangUp(), {
+      queue: {
+        request: async (wanted) => {
+          const answers = this.queue.request(wanted);
+          for (let waited = 0; answers.length === 0 && waited < 600; waited++) this.queue.advance(1);
+          return answers[0] as RequestAnswer;
+        },
+        cancel: async () => {},
+      },
+      openStream: async (_, { worker_id, call: { model } }) => this.#open(worker_id, model),
+      waitUntil: () => {},
+      now: () => this.queue.nowMs,
+      sleep: async (ms) => this.queue.advance(ms / 1000),
+    });
+  }
+
+  #open(workerId: string, model: string | null): Opened<string> {
+    this.opened.push(workerId);
+    expect(model).toBe(workerId.split('-')[0]);
+    if (this.failing.has(model as string)) return { broken: BROKEN };
+    return { answer: workerId, drop: () => {} };
+  }
+
+  #make(model: string, state: State): void {
+    const { queue } = this;
+    const config_id = `pool-${model}`;
+    if (state === 'starting_over') {
+      queue.queue.do('hearStarts', [
+        {
+          config_id,
+          names: [model],
+          state: 'starting',
+          progress: null,
+          text: 'starting a worker',
+          wait_ms: 600_000,
+          retry_after_seconds: 0,
+          outdated: [],
+        },
+      ]);
+    }
+    if (state === 'no_worker' || state === 'starting_over') return;
+    const workers = state === 'failed' ? 3 : 1;
+    for (let index = 0; index < workers; index++)
+      queue.worker(`${model}-${index}`, { config_id, capacity: 1, instance: { models: [model] } });
+    if (state === 'failed') this.failing.add(model);
+    // One request runs and one waits: there is no room for another.
+    if (state === 'queue_full') for (const _ of [1, 2]) queue.request({ model });
+  }
+}
+
+const CAUSES = ['no_worker', 'queue_full', 'starting_over', 'failed'] as const;
+const onOf = (cause: (typeof CAUSES)[number]): On =>
+  cause === 'starting_over' ? { starting_over: 30 } : cause;
+
+describe.each(CAUSES)('%s', (cause) => {
+  it('lets a request go on from the first step', async () => {
+    const road = new Road([onOf(cause)], [cause, 'serves', 'serves']);
+    expect(await road.ask()).toEqual({ kind: 'answer', answer: 'two-0' });
+  });
+
+  it('lets a request go on from the second step', async () => {
+    const road = new Road([onOf(cause), 'no_worker'], ['no_worker', cause, 'serves']);
+    expect(await road.ask()).toEqual({ kind: 'answer', answer: 'three-0' });
+  });
+
+  it('ends at the last step', async () => {
+    const road = new Road([onOf(cause), 'no_worker'], ['no_worker', 'no_worker', cause]);
+    expect((await road.ask({ wait_for_slot_ms: 60_000 })).kind).toMatch(/refused|failed/);
+  });
+
+  it('changes nothing where the alias does not name it', async () => {
+    // A start that is not done in time leaves its caller without a worker.
+    const isNamed = (other: string) =>
+      other === cause || (cause === 'starting_over' && other === 'no_worker');
+    const others = CAUSES.filter((other) => !isNamed(other)).map(onOf);
+    const road = new Road(others, [cause, 'serves', 'serves']);
+    const outcome = await road.ask({ wait_for_slot_ms: 60_000, waits_for_start: false });
+    expect(outcome.kind).toMatch(/refused|failed/);
+    expect(road.opened.filter((worker) => !worker.startsWith('one'))).toEqual([]);
+  });
+});
+
+describe('a request for an alias', () => {
+  it('is tried elsewhere with the same model first', async () => {
+    const road = new Road(['failed'], ['failed', 'serves']);
+    await road.ask();
+    expect(road.opened).toEqual(['one-0', 'one-1', 'one-2', 'two-0']);
+  });
+
+  it('waits for a start no longer than its alias says', async () => {
+    const road = new Road([{ starting_over: 30 }], ['starting_over', 'serves']);
+    const began = road.queue.nowMs;
+    await road.ask();
+    const waited = (road.queue.nowMs - began) / 1000;
+    expect(waited).toBeGreaterThanOrEqual(30);
+    expect(waited).toBeLessThan(35);
+  });
+
+  it('ends with its deadline, whichever step it is at', async () => {
+    const road = new Road([{ starting_over: 30 }], ['starting_over', 'serves']);
+    expect(await road.ask({ deadline_ms: 10_000 })).toMatchObject({
+      kind: 'failed',
+      failure: { code: 'deadline' },
+    });
+    expect(road.opened).toEqual([]);
+  });
+
+  it.each([
+    [
+      'a request that the engine refuses',
+      { message: 'no', code: 'engine_refused', retryable: false, http_status: 400 },
+    ],
+    ['a failure that no repetition mends', { message: 'no', code: 'invalid_request', retryable: false }],
+  ] as const)('does not go on after %s', async (_, failure) => {
+    const step = { index: 0, model: 'one', causes: [...CAUSES, 'too_long'] as const };
+    const asked: WaitingRequest[] = [];
+    const outcome = await runAttempts<string>(
+      {
+        job_id: 'j',
+        job_type: 'engine_request',
+        payload: '{}',
+        model: 'name',
+        priority: 0,
+        wait_for_worker_ms: 0,
+        wait_for_slot_ms: 0,
+      },
+      new HangUp(),
+      {
+        queue: {
+          request: async (wanted) => {
+            asked.push(wanted);
+            return { kind: 'error', failure, worker_id: 'w', step };
+          },
+          cancel: async () => {},
+        },
+        openStream: async () => ({ answer: '', drop: () => {} }),
+        waitUntil: () => {},
+        now: () => 0,
+        sleep: async () => {},
+      },
+    );
+    expect(outcome).toMatchObject({ kind: 'failed', failure });
+    expect(asked).toHaveLength(1);
+  });
+
+  it.each(['over_limit', 'cancelled', 'worker_gone', 'ambiguous_model'] as const)(
+    'does not go on after a refusal for %s',
+    async (reason) => {
+      const step = { index: 0, model: 'one', causes: [...CAUSES, 'too_long'] as const };
+      const refused = { kind: 'refused', reason, message: 'no', retry_after_seconds: 0, step } as const;
+      let asked = 0;
+      const outcome = await runAttempts<string>(
+        {
+          job_id: 'j',
+          job_type: 'engine_request',
+          payload: '{}',
+          model: 'name',
+          priority: 0,
+          wait_for_worker_ms: 0,
+          wait_for_slot_ms: 0,
+        },
+        new HangUp(),
+        {
+          queue: {
+            request: async () => {
+              asked += 1;
+              return refused;
+            },
+            cancel: async () => {},
+          },
+          openStream: async () => ({ answer: '', drop: () => {} }),
+          waitUntil: () => {},
+          now: () => 0,
+          sleep: async () => {},
+        },
+      );
+      expect(outcome).toEqual(refused);
+      expect(asked).toBe(1);
+    },
+  );
+});

@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest';
+import type { Alias } from '../../../src/aliases/alias.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
+  split: { by: 'session' },
+  to: [{ model, weight: 1 }],
+  then: [],
+  on: [],
+  ...more,
+});
+
+/** A queue with two pools of one model each. */
+function queueWith(aliases: Record<string, Alias>): QueueHarness {
+  const queue = new QueueHarness({ model_aliases: 'old-name=tiny' });
+  queue.queue.do('hearAliases', aliases);
+  return queue;
+}
+
+const worker = (queue: QueueHarness, model: string, capacity = 4) =>
+  queue.worker(`w-${model}`, { config_id: `pool-${model}`, capacity, instance: { models: [model] } });
+
+const payload = (model: string) =>
+  JSON.stringify({ method: 'POST', path: '/v1/completions', body: JSON.stringify({ model, prompt: 'a' }) });
+const ask = (queue: QueueHarness, model: string, more: object = {}) =>
+  queue.request({ model, payload: payload(model), ...more });
+
+const bodyOf = (job: Record<string, unknown>) => JSON.parse((job.payload as { body: string }).body);
+
+describe('a request for an alias', () => {
+  it('goes to the model that it stands for, whose name its body has then', () => {
+    const queue = queueWith({ 'gpt-4o': alias('big') });
+    const big = worker(queue, 'big');
+    const [answer] = ask(queue, 'gpt-4o');
+    expect(bodyOf(big.lastJob())).toEqual({ model: 'big', prompt: 'a' });
+    expect(answer).toMatchObject({
+      kind: 'stream',
+      headers: { 'x-served-model': 'big' },
+      step: { index: 0, model: 'big', causes: [] },
+    });
+    expect(answer).not.toMatchObject({ headers: { 'x-fallback': expect.anything() } });
+  });
+
+  it('may be for one of QUEUE_MODEL_ALIASES, and the file goes first', () => {
+    const queue = queueWith({});
+    const [tiny, big] = [worker(queue, 'tiny'), worker(queue, 'big')];
+    ask(queue, 'old-name');
+    expect(bodyOf(tiny.lastJob()).model).toBe('tiny');
+    queue.queue.do('hearAliases', { 'old-name': alias('big') });
+    ask(queue, 'old-name');
+    expect(bodyOf(big.lastJob()).model).toBe('big');
+  });
+
+  it('goes to the same model over a restart, whose table is on disk', () => {
+    const to = [
+      { model: 'big', weight: 1 },
+      { model: 'small', weight: 1 },
+    ];
+    const queue = queueWith({ a: alias('big', { to }) });
+    const sides = () => {
+      worker(queue, 'big', 40);
+      worker(queue, 'small', 40);
+      return Array.from({ length: 20 }, (_, index) => {
+        const [answer] = ask(queue, 'a', { session: `s${index}` });
+        return (answer as { worker_id: string }).worker_id;
+      });
+    };
+    const before = sides();
+    expect(new Set(before).size).toBe(2);
+    queue.restart();
+    expect(sides()).toEqual(before);
+  });
+
+  it('stays with one model by its session, by its tenant or not at all', () => {
+    const to = [
+      { model: 'big', weight: 1 },
+      { model: 'small', weight: 1 },
+    ];
+    const queue = queueWith(
+      Object.fromEntries(
+        (['session', 'tenant', 'request'] as const).map((by) => [by, alias('big', { to, split: { by } })]),
+      ),
+    );
+    worker(queue, 'big', 200);
+    worker(queue, 'small', 200);
+    const sides = (name: string, more: (index: number) => object) =>
+      new Set(
+        Array.from(
+          { length: 20 },
+          (_, index) => (ask(queue, name, more(index))[0] as { worker_id: string }).worker_id,
+        ),
+      ).size;
+    expect(sides('session', (index) => ({ session: 's', tenant: `t${index}` }))).toBe(1);
+    expect(sides('session', () => ({ tenant: 't' }))).toBe(1);
+    expect(sides('session', (index) => ({ session: `s${index}`, tenant: 't' }))).toBe(2);
+    expect(sides('tenant', (index) => ({ session: `s${index}`, tenant: 't' }))).toBe(1);
+    expect(sides('request', () => ({ session: 's', tenant: 't' }))).toBe(2);
+  });
+
+  it('passes over a step that has no worker, nor gets one, where the alias says so', () => {
+    const fallBack = { then: ['small'] };
+    const queue = queueWith({
+      a: alias('big', { ...fallBack, on: ['no_worker'] }),
+      b: alias('big', { ...fallBack, on: ['failed'] }),
+    });
+    worker(queue, 'small');
+    const [answer] = ask(queue, 'a');
+    expect(answer).toMatchObject({ headers: { 'x-served-model': 'small', 'x-fallback': 'no_worker' } });
+    expect(ask(queue, 'b')).toMatchObject([{ kind: 'refused', reason: 'unknown_model' }]);
+    worker(queue, 'big');
+    expect(ask(queue, 'a')).toMatchObject([{ headers: { 'x-served-model': 'big' } }]);
+  });
+
+  it('is told of its own model where none of its steps has a worker', () => {
+    const queue = queueWith({ a: alias('big', { then: ['small'], on: ['no_worker'] }) });
+    expect(ask(queue, 'a')).toMatchObject([
+      { kind: 'refused', message: expect.stringContaining('"big" is not served here') },
+    ]);
+  });
+});
+
+describe('a stored job for an alias', () => {
+  const stored = (queue: QueueHarness, model: string, more: object = {}) =>
+    queue.job({ config_id: undefined, job_type: 'engine_request', payload: payload(model), model, ...more });
+
+  it('is named the model when it is sent, and keeps the payload that was submitted', () => {
+    const queue = queueWith({ a: alias('big') });
+    const big = worker(queue, 'big');
+    const id = stored(queue, 'a', { id: 'job' });
+    expect(bodyOf(big.lastJob()).model).toBe('big');
+    expect(stored(queue, 'a', { id: 'job' })).toBe(id);
+  });
+
+  it('may name its pool, whose model it gets then', () => {
+    const to = [
+      { model: 'big', weight: 1 },
+      { model: 'small', weight: 1 },
+    ];
+    const queue = queueWith({ a: alias('big', { to, on: ['no_worker'] }) });
+    const small = worker(queue, 'small', 20);
+    worker(queue, 'big', 20);
+    for (let index = 0; index < 10; index++)
+      stored(queue, 'a', { config_id: 'pool-small', session: `s${index}` });
+    expect(small.frames('job').map((job) => bodyOf(job).model)).toEqual(Array(10).fill('small'));
+  });
+});
