@@ -1,7 +1,7 @@
 # The image of a GPU container: an engine, and the worker that feeds it.
 #
 #   ./build.sh                                                      vLLM
-#   ./build.sh --build-arg ENGINE=llama-cpp                         llama.cpp; or fastdeploy
+#   ./build.sh --build-arg ENGINE=llama-cpp                         llama.cpp; or sglang, fastdeploy
 #   ./build.sh --build-arg MODEL_NAME=Qwen/Qwen3-0.6B               vLLM with the model inside
 #
 # PID 1 is entrypoint.sh, which reaps orphans and forwards signals itself: neither tini nor
@@ -13,6 +13,7 @@
 
 ARG ENGINE=vllm
 ARG VLLM_VERSION=0.32.0
+ARG SGLANG_VERSION=0.5.23
 ARG LLAMA_CPP_VERSION=b10434
 ARG FASTDEPLOY_VERSION=2.3.2
 ARG NODE_VERSION=24
@@ -33,6 +34,9 @@ COPY src src
 RUN node scripts/programs.ts
 
 FROM vllm/vllm-openai:v${VLLM_VERSION} AS engine-vllm
+
+FROM lmsysorg/sglang:v${SGLANG_VERSION} AS engine-sglang
+ENV ENGINE=sglang
 
 FROM ghcr.io/ggml-org/llama.cpp:server-cuda-${LLAMA_CPP_VERSION} AS engine-llama-cpp
 ENV ENGINE=llama-cpp PATH="/app:${PATH}"

@@ -26,6 +26,10 @@ variable "VLLM_VERSION" {
   default = "0.32.0"
 }
 
+variable "SGLANG_VERSION" {
+  default = "0.5.23"
+}
+
 variable "LLAMA_CPP_VERSION" {
   default = "b10434"
 }
@@ -62,6 +66,16 @@ target "worker" {
   secret = ["id=HF_TOKEN,env=HF_TOKEN"]
   args = {
     VLLM_VERSION = VLLM_VERSION
+  }
+}
+
+target "sglang" {
+  inherits = ["_common"]
+  tags     = tags("${IMAGE_NAME}-sglang")
+  secret   = ["id=HF_TOKEN,env=HF_TOKEN"]
+  args = {
+    ENGINE         = "sglang"
+    SGLANG_VERSION = SGLANG_VERSION
   }
 }
 

@@ -20,7 +20,7 @@ export function logLine(source: Source, place: string, text: string, level = 'IN
   return `(${source} pid=${process.pid}) ${level} ${day} ${time} [${place}] ${text}`;
 }
 
-export const DIALECTS = ['vllm', 'fastdeploy'] as const;
+export const DIALECTS = ['vllm', 'sglang', 'fastdeploy'] as const;
 export type DialectName = (typeof DIALECTS)[number];
 
 /** The differences between the engines that the simulator stands for, beside their flags. */
@@ -80,6 +80,31 @@ const fastdeploy: Dialect = {
   ],
 };
 
+/** SGLang 0.5.23, after its source. */
+const sglang: Dialect = {
+  ...vllm,
+  metricsPage: (page) =>
+    page
+      .replaceAll('vllm:num_requests_running', 'sglang:num_running_reqs')
+      .replaceAll('vllm:num_requests_waiting', 'sglang:num_queue_reqs')
+      .replaceAll('vllm:kv_cache_usage_perc', 'sglang:token_usage')
+      .replaceAll('vllm:num_preemptions_total', 'sglang:num_retracted_requests_total')
+      .replaceAll('vllm:iteration_tokens_total_sum', 'sglang:realtime_tokens_total')
+      .replaceAll('vllm:', 'sglang:'),
+  errorAnswer: ({ status, message, type, param }) => ({
+    status,
+    body: { object: 'error', message, type, param, code: status },
+  }),
+  readyLines: () => [sglangLine('The server is fired up and ready to roll!')],
+};
+
+/** Formats a line: `[2026-11-28 09:08:51] text`. */
+function sglangLine(text: string): string {
+  return `[${new Date().toISOString().slice(0, 19).replace('T', ' ')}] ${text}`;
+}
+
+const BY_NAME: Record<DialectName, Dialect> = { vllm, sglang, fastdeploy };
+
 export function dialectOf(name: DialectName): Dialect {
-  return name === 'fastdeploy' ? fastdeploy : vllm;
+  return BY_NAME[name];
 }

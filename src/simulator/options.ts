@@ -122,6 +122,15 @@ export function defaultOptions() {
   };
 }
 
+/** What other engines call options that vLLM has too. */
+interface OfOtherEngines {
+  maxConcurrency?: number;
+  modelPath?: string;
+  contextLength?: number;
+  maxRunningRequests?: number;
+  enableCacheReport?: boolean;
+}
+
 /** The end of a wrong command line (exit 2) or of one that asks for help (exit 0), with the text to be shown. */
 export class CommandLineEnd extends Error {
   readonly exitCode: number;
@@ -153,18 +162,21 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     if (error.exitCode === 0) throw new CommandLineEnd(written.trimEnd(), 0);
     throw new CommandLineEnd(asVllmSays(error.message), 2);
   }
-  const given = command.opts<Partial<SimulatorOptions> & { maxConcurrency?: number }>();
+  const given = command.opts<Partial<SimulatorOptions> & OfOtherEngines>();
   const [positional, ...others] = command.args;
   const unrecognized = [positional?.startsWith('-') ? positional : null, ...others].filter(Boolean);
   if (unrecognized.length > 0) {
     throw new CommandLineEnd(`vllm serve: error: unrecognized arguments: ${unrecognized.join(' ')}`, 2);
   }
-  const model = positional ?? given.model ?? options.model;
+  const model = positional ?? given.model ?? given.modelPath ?? options.model;
   return {
     ...options,
     ...given,
     model,
     servedModelName: given.servedModelName ?? [model],
+    maxModelLen: given.maxModelLen ?? given.contextLength ?? options.maxModelLen,
+    maxNumSeqs: given.maxNumSeqs ?? given.maxRunningRequests ?? options.maxNumSeqs,
+    enablePromptTokensDetails: given.enablePromptTokensDetails ?? given.enableCacheReport ?? false,
     maxNumQueuedReqs: given.maxNumQueuedReqs ?? given.maxConcurrency ?? null,
     // Commander turns an empty text into null.
     kvTransferConfig: given.kvTransferConfig || null,
@@ -209,6 +221,11 @@ function describeCommand(options: SimulatorOptions): Command {
       whole,
     )
     .option('--max-concurrency <count>', 'in the dialect fastdeploy: requests at a time; more get 429', whole)
+    .option('--model-path <name>', 'in the dialect sglang: the model')
+    .option('--context-length <tokens>', 'in the dialect sglang: --max-model-len', length)
+    .option('--max-running-requests <count>', 'in the dialect sglang: --max-num-seqs', whole)
+    .option('--enable-cache-report', 'in the dialect sglang: --enable-prompt-tokens-details')
+    .option('--enable-metrics', 'in the dialect sglang: taken and ignored')
     .option('--engine-worker-queue-port <port>', 'in the dialect fastdeploy: taken and ignored', whole)
     .option('--cache-queue-port <port>', 'in the dialect fastdeploy: taken and ignored', whole)
     .option(

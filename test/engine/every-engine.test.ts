@@ -23,6 +23,22 @@ describe('a plain OpenAI server without /health', () => {
   roadContract('external', startPlainServer, { metrics: true });
 });
 
+describe('the simulator in the dialect of SGLang', () => {
+  roadContract('sglang', async () => {
+    const port = await freePort();
+    const { program, args } = describeEngine('sglang').command!({
+      model: 'tiny',
+      host: '127.0.0.1',
+      port,
+      extraArgs: ['--inter-token-latency-ms', '2'],
+      serveCommand: [process.execPath, 'src/simulator/main.ts', '--dialect', 'sglang'],
+    });
+    const child = startProcess(program, args, { name: 'sglang' });
+    await child.waitForLine(/fired up and ready to roll/);
+    return { url: `http://127.0.0.1:${port}`, stop: () => child.stop() };
+  });
+});
+
 describe('the simulator in the dialect of FastDeploy', () => {
   roadContract('fastdeploy', async () => {
     const { url, child } = await startFastDeploy('--inter-token-latency-ms', '2');

@@ -50,7 +50,7 @@ export function argumentsFromEnvironment(
   for (const name of flagCandidates(env)) {
     const flag = byVariable.get(name);
     const from = origins.get(name) ?? name;
-    const rewritten = flag ? undefined : vllmVariables[name];
+    const rewritten = vllmVariables[name];
     if (rewritten) {
       try {
         for (const words of rewritten(env[name]!.trim(), env)) taken.push({ words, flag: words[0]!, from });

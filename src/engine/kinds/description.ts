@@ -91,8 +91,9 @@ export interface EngineDescription {
   /** The flag that sets over how many GPUs the model is spread; left out: the engine takes all visible ones by itself. */
   gpusFlag?: `--${string}`;
   /**
-   * The words of the flags that stand for variables of vLLM under which this engine has no flag, such as MAX_MODEL_LEN,
-   * so that a pool keeps its variables when its engine changes. A function throws an Error that says what it expects.
+   * The words of the flags that stand for variables of vLLM which this engine calls by other names, such as
+   * MAX_MODEL_LEN, so that a pool keeps its variables when its engine changes. A function throws an Error that says what
+   * it expects.
    */
   vllmVariables?: Readonly<Record<string, (value: string, env: NodeJS.ProcessEnv) => string[][]>>;
   /** The flag that sets the address for the engine's spans; left out: the engine makes none. */

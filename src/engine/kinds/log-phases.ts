@@ -58,7 +58,8 @@ function shorten(detail: string): string {
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** Matches the level of a line as Python's engines write it, and as llama.cpp does: `0.00.008.791 E text`. */
-const LEVEL = /^(?:\([^)]*\)\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} ([EWD]) /;
+const LEVEL =
+  /^(?:\([^)]*\)\s*|\[\d{4}-[^\]]*\]\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} ([EWD]) /;
 
 /** Returns the level of a line of an engine's log. Lines about the worker's own probes count as noise. */
 export function levelOf(line: string): LineLevel {

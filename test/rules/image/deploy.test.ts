@@ -67,7 +67,7 @@ describe('what platforms start from', () => {
   });
 
   it('has one version of an engine everywhere', () => {
-    for (const name of ['VLLM_VERSION', 'LLAMA_CPP_VERSION', 'FASTDEPLOY_VERSION']) {
+    for (const name of ['VLLM_VERSION', 'SGLANG_VERSION', 'LLAMA_CPP_VERSION', 'FASTDEPLOY_VERSION']) {
       const pinned = new RegExp(`${name}=(b?[\\d.]+)`).exec(read('Dockerfile'))?.[1];
       expect(read('deploy/docker-bake.hcl')).toContain(`variable "${name}" {\n  default = "${pinned}"`);
     }
