@@ -6,6 +6,8 @@ import type { Machines } from './machines.ts';
 import type { ObjectLink } from './object-link.ts';
 import type { Fault } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
+import { takeSpotBack } from './spot-faults.ts';
+import { isSpotKind, type SpotKind } from './spot-plan.ts';
 
 /** What an accident leaves behind is over so long after it, ms: back-off, breakers, leases. */
 export const AFTERMATH_MS = 15 * 60_000;
@@ -34,7 +36,7 @@ interface FaultyWorld {
   note(line: string): void;
 }
 
-type Accident = Fault & { kind: Exclude<Fault['kind'], 'pools_changed'> };
+type Accident = Fault & { kind: Exclude<Fault['kind'], 'pools_changed' | SpotKind> };
 
 /** Makes go wrong what the plan says. */
 export class FaultHand {
@@ -69,6 +71,8 @@ export class FaultHand {
     this.#world.note(`FAULT ${fault.kind} ${fault.provider} ${fault.size}, ${fault.lasts} s`);
     if (fault.kind === 'pools_changed') return this.#changePools();
     this.strikes();
+    const { kind } = fault;
+    if (isSpotKind(kind)) return takeSpotBack(this.#world, { ...fault, kind });
     const end = this.#happen(fault as Accident);
     if (!end) return;
     this.#lasting.add(fault);

@@ -41,6 +41,8 @@ export class Machines {
   readonly #containers = new Map<string, Container>();
   /** Pools whose newest start hangs. The one after it does not: the scheduler promises to get over one in a row. */
   readonly #hung = new Set<string>();
+  /** The names of machines whose workers were told that they are taken away. */
+  readonly #noticed = new Set<string>();
 
   constructor(plan: FleetPlan, providers: readonly FakeProvider[], world: MachinesWorld) {
     this.#plan = plan;
@@ -77,6 +79,19 @@ export class Machines {
   workerOn(machine: FakeMachine): PlayedWorker | null {
     const index = this.#providers.findIndex(({ machines }) => machines.includes(machine));
     return this.#containers.get(`${index} ${machine.id}`)?.worker ?? null;
+  }
+
+  /** A machine is about to be taken away, and its worker, if there is one, is told. */
+  notice(machine: FakeMachine): void {
+    const worker = this.workerOn(machine);
+    if (!worker) return;
+    this.#noticed.add(machine.name);
+    worker.notice();
+  }
+
+  /** Whether a worker was told that its machine is taken away: it takes no jobs by itself. */
+  wasNoticed(name: string): boolean {
+    return this.#noticed.has(name);
   }
 
   #leave(key: string): void {

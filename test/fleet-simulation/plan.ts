@@ -1,5 +1,6 @@
 import { FleetSpec } from '../../src/scheduler/spec.ts';
 import { Random } from '../support/random.ts';
+import { drawSpot, SPOT_KINDS, type SpotKind } from './spot-plan.ts';
 
 /** What goes wrong, and when. Times in s from the beginning. */
 export interface Fault {
@@ -49,7 +50,10 @@ const SEAM_KINDS = [
 const CHANGE_KIND = 'pools_changed';
 /** Of these a plan has one each now and then, whatever else it has. */
 const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends', 'machine_doubled'] as const;
-type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number] | typeof CHANGE_KIND;
+type FaultKind =
+  | (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number]
+  | SpotKind
+  | typeof CHANGE_KIND;
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
 type Soundness = 'sound' | 'bad_model' | 'broken';
@@ -95,6 +99,7 @@ export function drawPlan(seed: number): FleetPlan {
   for (const id of ['chat', 'code'].slice(0, random.int(1, 2))) {
     const max = random.int(1, 6);
     const slots = random.int(1, 4);
+    const spot = drawSpot(seed, id);
     pools[id] = {
       model: 'model',
       slots,
@@ -103,20 +108,27 @@ export function drawPlan(seed: number): FleetPlan {
       machines: [
         { provider: 'cloud', instance_type: 'small', price_per_hour: 1 },
         ...(random.chance(0.6) ? [{ provider: 'other', instance_type: 'big', price_per_hour: 2 }] : []),
+        ...spot.machines,
       ],
+      ...spot.pool,
     };
     soundness[id] = random.chance(0.85) ? 'sound' : random.pick(['bad_model', 'broken']);
     jobs[id] = drawJobs(random, max * slots, new Random(seed, `callers ${id}`));
   }
   const spec = FleetSpec.parse({
     budget: { ...(random.chance(0.3) && { per_hour: random.int(2, 6) }), ...drawBudgetOfDay(seed) },
-    providers: { cloud: { driver: 'runpod' }, other: { driver: 'vast' } },
+    providers: { cloud: { driver: 'dstack', url: 'http://dstack.example.com' }, other: { driver: 'vast' } },
     pools,
   });
   const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random, random.pick(FAULT_KINDS)));
   for (const kind of [...RARE_KINDS, ...SEAM_KINDS, CHANGE_KIND] as const) {
     const rare = new Random(seed, kind);
     if (rare.chance(0.2)) faults.push(drawFault(rare, kind));
+  }
+  const hasSpot = Object.values(spec.pools).some((pool) => pool.spot !== undefined);
+  for (const kind of hasSpot ? SPOT_KINDS : []) {
+    const random = new Random(seed, kind);
+    for (let count = random.int(0, 3); count > 0; count--) faults.push(drawFault(random, kind));
   }
   return { seed, spec, soundness, start, hasTokens: random.chance(0.7), jobs, faults, seconds: SECONDS };
 }

@@ -29,6 +29,7 @@ export class PlayedWorker implements Peer {
   #connection: QueueConnection | null = null;
   #slots = 0;
   #renewal: Planned | null = null;
+  #isPreempted = false;
 
   constructor(world: WorkerWorld, name: string, configId: string, bootId: string) {
     this.#world = world;
@@ -47,7 +48,8 @@ export class PlayedWorker implements Peer {
   }
 
   /** Dials, or offers other slots on the connection that it has. */
-  offer(slots: number): void {
+  offer(capacity: number): void {
+    const slots = this.#isPreempted ? 0 : capacity;
     if (this.#connection && slots === this.#slots) return;
     this.#connection ??= this.#world.queue.accept(this);
     if (!this.#connection) return;
@@ -62,6 +64,22 @@ export class PlayedWorker implements Peer {
       jobs: this.#refs(),
     });
     this.#renewal ??= this.#renewLater();
+    if (this.#isPreempted) this.#drain();
+  }
+
+  /** Its machine is about to be taken away: it gives back what it runs. */
+  notice(): void {
+    this.#isPreempted = true;
+    if (this.#connection) this.#drain();
+  }
+
+  #drain(): void {
+    this.#say({ type: 'drain', reason: 'preempted' });
+    for (const { job_id, fence_token } of this.#refs()) {
+      if (this.#held.get(job_id)?.isDone) continue;
+      this.#say({ type: 'job_release', job_id, fence_token, reason: 'draining' });
+      this.#drop(job_id);
+    }
   }
 
   /** Its network is gone; it goes on with what it runs. */

@@ -15,6 +15,7 @@ import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
 import { SeamPromises } from './seam-promises.ts';
 import { Spend } from './spend.ts';
+import { SpotPromises } from './spot-promises.ts';
 
 /** A list that is this old says nothing any more, ms: three intervals and the time of a call. */
 const STALE_MS = 80_000;
@@ -66,6 +67,7 @@ export class Promises {
   readonly #unserved = new Map<string, number>();
   readonly seam: SeamPromises;
   readonly changedPools: ChangedPools;
+  readonly #spot: SpotPromises;
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
 
@@ -75,6 +77,12 @@ export class Promises {
     const { plan } = watched;
     this.changedPools = new ChangedPools({
       ...watched,
+      isCalm: () => this.#isCalm(),
+      violated: (promise, message) => this.violated(promise, message),
+    });
+    this.#spot = new SpotPromises({
+      ...watched,
+      rows: this.rows,
       isCalm: () => this.#isCalm(),
       violated: (promise, message) => this.violated(promise, message),
     });
@@ -147,6 +155,7 @@ export class Promises {
     }
     this.seam.check();
     this.changedPools.check();
+    this.#spot.check();
     this.#checkMachines();
     this.#checkService();
     this.#checkOrders();
@@ -161,7 +170,9 @@ export class Promises {
       if (plan.soundness[id] !== 'sound') continue;
       const { inSystem } = queue.jobsOf(id);
       if (inSystem > 0 && !this.#isPaidOut()) this.violated('all work is done', `${id}: ${inSystem} jobs`);
-      const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
+      const all = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
+      // A spot machine that has not served for long yet runs beside the worker that it replaces.
+      const alive = all.filter(({ replaces }) => !all.some((other) => other.id === replaces));
       if (alive.length > min)
         this.violated('what is not needed is ended', `${id}: ${alive.map(inWords).join()}`);
     }
@@ -176,6 +187,7 @@ export class Promises {
   }
 
   #changed(before: LaunchRecord | undefined, row: LaunchRecord): void {
+    this.#spot.changed(before, row);
     const flips = this.#flips.changed(before, row, this.#watched.now());
     if (flips > MOST_FLIPS * this.#beginnings())
       this.violated('a pool does not go up and down', `${flips} times: ${inWords(row)}`);
@@ -222,6 +234,7 @@ export class Promises {
   /** A launch was decided. */
   #begun(row: LaunchRecord): void {
     const { plan, link, lists, now, resumedAt } = this.#watched;
+    this.#spot.begun(row);
     if (link.isDown) this.violated('nothing is launched while the queue is silent', inWords(row));
     if (lists.ageOf(row.provider) > STALE_MS) {
       this.violated('nothing is launched where lists are stale', inWords(row));

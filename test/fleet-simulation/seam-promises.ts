@@ -1,5 +1,6 @@
 import type { LaunchRecord } from '../../src/scheduler/launch.ts';
 import type { FleetHost } from './fleet-host.ts';
+import type { Machines } from './machines.ts';
 import type { ObjectLink } from './object-link.ts';
 import type { QueueHost } from './queue-host.ts';
 
@@ -18,6 +19,7 @@ interface Seam {
   queue: QueueHost;
   host: FleetHost;
   link: ObjectLink;
+  machines: Machines;
   pools: readonly string[];
   /** Those whose workers come up and serve. */
   isSound(configId: string): boolean;
@@ -110,9 +112,9 @@ export class SeamPromises {
 
   /** A worker that the scheduler wants, or wants again, gets jobs; none of them stops taking any by itself. */
   #checkCordon(): void {
-    const { queue, now, violated } = this.#seam;
+    const { queue, machines, now, violated } = this.#seam;
     for (const { worker_id, state } of queue.share()?.sessions ?? []) {
-      if (state !== 'ready' && !queue.cordoned.has(worker_id)) {
+      if (state !== 'ready' && !queue.cordoned.has(worker_id) && !machines.wasNoticed(worker_id)) {
         violated('a worker outside the cordon gets jobs', `${worker_id} is ${state}`);
       }
     }

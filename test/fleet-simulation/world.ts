@@ -160,7 +160,7 @@ class FleetWorld {
     return new LauncherProcess({
       timeline: this.timeline,
       random: this.random,
-      providers: { runpod: this.providers.cloud, vast: this.providers.other },
+      providers: { dstack: this.providers.cloud, vast: this.providers.other },
       sync: (report) => this.#sync(report),
       calls: this.calls,
       died: () => this.killLauncher(),

@@ -31,8 +31,9 @@ export class FakeDriver implements Driver {
     } catch (error) {
       return unknown(error);
     }
-    const { name, instance_type, env } = request;
-    const created = this.#provider.create({ name, instance_type, env });
+    const { name, instance_type, env, spot = false, price_per_hour } = request;
+    const created = this.#provider.create({ name, instance_type, env, request: { spot } });
+    if (spot && 'machine' in created) created.machine.price = price_per_hour ?? created.machine.price;
     switch (created.reply) {
       case 'created':
       case 'name_taken':
@@ -107,6 +108,7 @@ export class FakeDriver implements Driver {
       external_id: id,
       name,
       state,
+      ...(machine.isTakenBack ? { preempted: true } : {}),
       created_at: timeOf(createdAt),
       started_at: state === 'starting' || state === 'unknown' ? null : timeOf(startedAt),
       ended_at: ended ? timeOf(ended.at) : null,

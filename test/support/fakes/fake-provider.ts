@@ -15,6 +15,8 @@ export interface FakeMachine {
   ended: { at: number; exitCode: number; detail: string } | null;
   /** Created but not started, because of an error. */
   isStopped: boolean;
+  /** Stopped by its provider, which needs its place: a spot machine. */
+  isTakenBack: boolean;
   /** The time of the order to end, and of the end that follows; infinite: never. */
   leaving: { since: number; until: number } | null;
   /** The end of the machine, and who ended it. */
@@ -108,6 +110,7 @@ export class FakeProvider {
         : now + this.accidents.start_takes_ms,
       ended: null,
       isStopped: false,
+      isTakenBack: false,
       leaving: null,
       gone: null,
       request,
@@ -148,6 +151,7 @@ export class FakeProvider {
     this.#now();
     if (this.accidents.odd_state) return 'odd';
     if (machine.isStopped) return 'stopped';
+    if (machine.isTakenBack) return 'ended';
     if (machine.ended && this.accidents.restarts_for_ever && now - machine.ended.at >= RESTART_MS) {
       machine.startedAt = machine.ended.at + RESTART_MS;
       machine.ended = null;
