@@ -19,10 +19,24 @@ export interface AttemptLoopPorts<Answer> {
     streamId: number,
     of: { call: WaitingRequest; worker_id: string; headers?: Record<string, string> },
   ): Promise<Opened<Answer>>;
+  /** Looks at an answer that may be given up for the next step of an alias; left out: none is. */
+  look?(answer: Answer): Look;
   /** Keeps the process at work for a promise that is not awaited. */
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
   sleep(ms: number): Promise<void>;
+}
+
+/** What is looked at in an answer that can still be given afterwards. */
+export interface Look {
+  status: number;
+  /** Reads the whole body. */
+  text(): Promise<string>;
+}
+
+/** Looks at a response. */
+export function lookAt(response: Response): Look {
+  return { status: response.status, text: () => response.clone().text() };
 }
 
 /** A stream that has opened, or that broke before it gave anything. */
@@ -173,7 +187,23 @@ function fallOf<Answer>(
     : null;
 }
 
+/** The words of engines about a prompt that is longer than they take. */
+const TOO_LONG = /context_length_exceeded|context (?:length|size|window)/i;
+
+/**
+ * Returns what is wrong with the answer of an engine for which its alias has another step; null if the answer is passed
+ * on. Of what engines say of a request that is at fault, only its length counts: another model may take more.
+ */
+async function failureIn({ status, text }: Look, { causes }: StepView): Promise<Failure | null> {
+  if (status >= 500 && causes.includes('failed'))
+    return { message: `the engine answered ${status}`, code: 'engine_error', retryable: true };
+  if ((status !== 400 && status !== 413) || !causes.includes('too_long')) return null;
+  if (!TOO_LONG.test(await text())) return null;
+  return { message: 'the request is longer than the model takes', code: 'too_long', retryable: false };
+}
+
 function causeOfFailure(failure: Failure): Cause | null {
+  if (failure.code === 'too_long') return 'too_long';
   if (isRelease(failure)) return 'queue_full';
   return failure.retryable ? 'failed' : null;
 }
@@ -227,7 +257,13 @@ async function attempt<Answer>(
     return failed({ message, code: 'worker_error', retryable: true });
   }
   if (opened === GONE) return GONE;
-  if ('answer' in opened) return { kind: 'answer', answer: opened.answer };
+  if ('answer' in opened) {
+    const look = step && ports.look?.(opened.answer);
+    const failure = look ? await failureIn(look, step) : null;
+    if (failure === null) return { kind: 'answer', answer: opened.answer };
+    opened.drop();
+    return failed(failure);
+  }
   return { ...failed(opened.broken), fence: dispatched.fence_token };
 }
 

@@ -27,7 +27,7 @@ const ThenSpec = z.union([
 ]);
 
 const OnSpec = z.union([
-  z.enum(CAUSES).exclude(['starting_over', 'too_long']),
+  z.enum(CAUSES).exclude(['starting_over']),
   z.strictObject({ starting_over: Duration.describe('How long a start may take.') }),
 ]);
 

@@ -1,4 +1,11 @@
-import { type HangUp, type Opened, type Outcome, REAL_TIME, runAttempts } from '../../asking/attempt-loop.ts';
+import {
+  type HangUp,
+  type Look,
+  type Opened,
+  type Outcome,
+  REAL_TIME,
+  runAttempts,
+} from '../../asking/attempt-loop.ts';
 import type { AskedFor, RelayStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import type { Env } from '../env.ts';
@@ -6,9 +13,10 @@ import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
 import type { InferenceRequest } from './read-request.ts';
 
-/** The ports that open an attempt's answer, and run work that is not awaited. */
+/** The ports that open an attempt's answer, look at it, and run work that is not awaited. */
 export interface CallPorts<Answer> {
   open(relay: RelayStub, streamId: number, asked: AskedFor): Promise<Opened<Answer>>;
+  look(answer: Answer): Look;
   background(work: Promise<unknown>): void;
 }
 
@@ -17,7 +25,7 @@ export function callEngine<Answer>(
   env: Env,
   { queueId, call, release, headers }: InferenceRequest,
   hangUp: HangUp,
-  { open, background }: CallPorts<Answer>,
+  { open, look, background }: CallPorts<Answer>,
 ): Promise<Outcome<Answer>> {
   const { payload } = call;
   let asking: Promise<unknown> = Promise.resolve();
@@ -36,6 +44,7 @@ export function callEngine<Answer>(
       const asked = { call: { ...call, payload: undefined }, queue_id: queueId, worker_id, more };
       return open(env.objects.relay(queueId, worker_id), streamId, asked);
     },
+    look,
     waitUntil: background,
     ...REAL_TIME,
   });

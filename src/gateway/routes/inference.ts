@@ -1,4 +1,4 @@
-import { HangUp, openedResponse } from '../../asking/attempt-loop.ts';
+import { HangUp, lookAt, openedResponse } from '../../asking/attempt-loop.ts';
 import { INFERENCE_ROUTES } from '../../protocol/index.ts';
 import { variableOf } from '../../settings/queue-settings.ts';
 import { authorize } from '../auth/authorize.ts';
@@ -103,6 +103,7 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
   const attempted = callEngine(env, asked, hangUp, {
     open: async (relay, streamId, askedFor) =>
       openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
+    look: lookAt,
     background: (work) => executionCtx.waitUntil(work),
   });
   return answer(env, asked, attempted, hangUp);

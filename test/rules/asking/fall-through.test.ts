@@ -5,15 +5,18 @@ import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 const STEPS = ['one', 'two', 'three'];
+const TOO_LONG = `This model's maximum context length is 4096 tokens.`;
 const BROKEN = { message: 'the engine died', code: 'engine_died', retryable: true } as const;
 
 /** What one model's workers do with a request. */
-type State = 'serves' | 'no_worker' | 'queue_full' | 'starting_over' | 'failed';
+type State = 'serves' | 'no_worker' | 'queue_full' | 'starting_over' | 'failed' | 'too_long';
 
 /** The rules of a queue with an alias of three models, and the loop of the gateway before them. */
 class Road {
   readonly queue = new QueueHarness({ max_waiting: 1 });
   readonly failing = new Set<string>();
+  /** What the engines of these models answer in place of an answer. */
+  readonly errors = new Map<string, { status: number; text: string }>();
   /** The models at which an answer was asked for, in order. */
   readonly opened: string[] = [];
 
@@ -50,6 +53,10 @@ class Road {
         cancel: async () => {},
       },
       openStream: async (_, { worker_id, call: { model } }) => this.#open(worker_id, model),
+      look: (answer) => {
+        const { status, text } = this.errors.get(answer.split('-')[0]!) ?? { status: 200, text: '' };
+        return { status, text: async () => text };
+      },
       waitUntil: () => {},
       now: () => this.queue.nowMs,
       sleep: async (ms) => this.queue.advance(ms / 1000),
@@ -85,14 +92,19 @@ class Road {
     for (let index = 0; index < workers; index++)
       queue.worker(`${model}-${index}`, { config_id, capacity: 1, instance: { models: [model] } });
     if (state === 'failed') this.failing.add(model);
+    if (state === 'too_long') this.errors.set(model, { status: 400, text: TOO_LONG });
     // One request runs and one waits: there is no room for another.
     if (state === 'queue_full') for (const _ of [1, 2]) queue.request({ model });
   }
 }
 
-const CAUSES = ['no_worker', 'queue_full', 'starting_over', 'failed'] as const;
+const CAUSES = ['no_worker', 'queue_full', 'starting_over', 'failed', 'too_long'] as const;
 const onOf = (cause: (typeof CAUSES)[number]): On =>
   cause === 'starting_over' ? { starting_over: 30 } : cause;
+
+/** How a request ends that cannot go on: what the engine says of it is its answer. */
+const endOf = (cause: string, answer: string) =>
+  cause === 'too_long' ? { kind: 'answer', answer } : { kind: expect.stringMatching(/refused|failed/) };
 
 describe.each(CAUSES)('%s', (cause) => {
   it('lets a request go on from the first step', async () => {
@@ -107,7 +119,7 @@ describe.each(CAUSES)('%s', (cause) => {
 
   it('ends at the last step', async () => {
     const road = new Road([onOf(cause), 'no_worker'], ['no_worker', 'no_worker', cause]);
-    expect((await road.ask({ wait_for_slot_ms: 60_000 })).kind).toMatch(/refused|failed/);
+    expect(await road.ask({ wait_for_slot_ms: 60_000 })).toMatchObject(endOf(cause, 'three-0'));
   });
 
   it('changes nothing where the alias does not name it', async () => {
@@ -117,7 +129,7 @@ describe.each(CAUSES)('%s', (cause) => {
     const others = CAUSES.filter((other) => !isNamed(other)).map(onOf);
     const road = new Road(others, [cause, 'serves', 'serves']);
     const outcome = await road.ask({ wait_for_slot_ms: 60_000, waits_for_start: false });
-    expect(outcome.kind).toMatch(/refused|failed/);
+    expect(outcome).toMatchObject(endOf(cause, 'one-0'));
     expect(road.opened.filter((worker) => !worker.startsWith('one'))).toEqual([]);
   });
 });
@@ -128,6 +140,23 @@ describe('a request for an alias', () => {
     await road.ask();
     expect(road.opened).toEqual(['one-0', 'one-1', 'one-2', 'two-0']);
   });
+
+  it('goes on after an error of its engine, once its other workers have answered with one too', async () => {
+    const road = new Road(['failed'], ['failed', 'serves']);
+    road.failing.clear();
+    road.errors.set('one', { status: 500, text: 'broken' });
+    expect(await road.ask()).toEqual({ kind: 'answer', answer: 'two-0' });
+    expect(road.opened).toEqual(['one-0', 'one-1', 'one-2', 'two-0']);
+  });
+
+  it.each([400, 404, 413, 422, 429])(
+    'is given what its engine says with %d of the request itself',
+    async (status) => {
+      const road = new Road([...CAUSES].map(onOf), ['serves', 'serves']);
+      road.errors.set('one', { status, text: 'model: no such thing' });
+      expect(await road.ask()).toEqual({ kind: 'answer', answer: 'one-0' });
+    },
+  );
 
   it('waits for a start no longer than its alias says', async () => {
     const road = new Road([{ starting_over: 30 }], ['starting_over', 'serves']);
@@ -154,7 +183,7 @@ describe('a request for an alias', () => {
     ],
     ['a failure that no repetition mends', { message: 'no', code: 'invalid_request', retryable: false }],
   ] as const)('does not go on after %s', async (_, failure) => {
-    const step = { index: 0, model: 'one', causes: [...CAUSES, 'too_long'] as const };
+    const step = { index: 0, model: 'one', causes: CAUSES };
     const asked: WaitingRequest[] = [];
     const outcome = await runAttempts<string>(
       {
@@ -188,7 +217,7 @@ describe('a request for an alias', () => {
   it.each(['over_limit', 'cancelled', 'worker_gone', 'ambiguous_model'] as const)(
     'does not go on after a refusal for %s',
     async (reason) => {
-      const step = { index: 0, model: 'one', causes: [...CAUSES, 'too_long'] as const };
+      const step = { index: 0, model: 'one', causes: CAUSES };
       const refused = { kind: 'refused', reason, message: 'no', retry_after_seconds: 0, step } as const;
       let asked = 0;
       const outcome = await runAttempts<string>(

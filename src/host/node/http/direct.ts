@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HangUp, Opened, Outcome } from '../../../asking/attempt-loop.ts';
+import type { HangUp, Look, Opened, Outcome } from '../../../asking/attempt-loop.ts';
 import type { AskedFor, RelayStub } from '../../../asking/objects.ts';
 import { authorize } from '../../../gateway/auth/authorize.ts';
 import { holdBytes } from '../../../gateway/bodies/body.ts';
@@ -73,7 +73,7 @@ async function answerDirectly(
       }
     });
     requestId = asked.errorOf.requestId;
-    const attempted = callEngine(env, asked, hangUp, { open, background });
+    const attempted = callEngine(env, asked, hangUp, { open, look, background });
     const outcome = await soon(attempted, asked);
     if (outcome?.kind === 'answer' && !asked.isKept) {
       const { opened, more } = outcome.answer;
@@ -94,6 +94,16 @@ async function open(relay: RelayStub, streamId: number, asked: AskedFor): Promis
   const opened = await relay.openAnswer!(streamId, asked);
   if ('broken' in opened) return opened;
   return { answer: { opened, more: asked.more }, drop: () => opened.gone() };
+}
+
+function look(answer: Opening): Look {
+  const { opened } = answer;
+  const text = async () => {
+    const whole = opened.whole ?? new Uint8Array(await responseOf(opened, {}).arrayBuffer());
+    answer.opened = { ...opened, whole };
+    return new TextDecoder().decode(whole);
+  };
+  return { status: opened.head.status, text };
 }
 
 /** Resolves to the outcome, or to null if it is not there by the time the answer has to begin. */
