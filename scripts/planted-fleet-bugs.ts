@@ -4,17 +4,16 @@ import type { Bug } from './planted-batch-bugs.ts';
 export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a changed pool is drained whole',
-    file: 'src/scheduler/operate.ts',
-    line: "state !== 'ready' && versions.has",
-    becomes: 'state.length > 0 && versions.has',
+    file: 'src/scheduler/rule/rollout.ts',
+    line: '!is_paused && isHeard(launch) && isReplaced(launch)',
+    becomes: '!is_paused && isHeard(launch) && (isReplaced(launch) || true)',
     first_seed: 26,
   },
   {
     name: 'fleet: a worker of a changed pool goes before its replacement takes jobs',
-    file: 'src/scheduler/rule/capacity.ts',
-    line: 'ready.some((other) => other.replaces === launch.id && takesJobs(other))',
-    becomes:
-      '[...starting, ...ready].some((other) => other.replaces === launch.id || takesJobs === undefined)',
+    file: 'src/scheduler/rule/rollout.ts',
+    line: '[...newReady].some((launch) => launch.replaces === id && hasTakenOver(launch))',
+    becomes: 'mine.some((launch) => launch.replaces === id || !hasTakenOver)',
     first_seed: 58,
   },
   {

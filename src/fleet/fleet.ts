@@ -106,7 +106,12 @@ export class Fleet {
     this.#workerHistory = new WorkerHistory(this.history);
     this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
-    this.scheduler = new Scheduler({ ...ports, machines: this.machines, queue: () => this.facts() });
+    this.scheduler = new Scheduler({
+      ...ports,
+      machines: this.machines,
+      queue: () => this.facts(),
+      figures: (ids) => this.figures.of(ids, ports.now()),
+    });
     this.view = new Projection(queueId, {
       machines: () => this.machines.heard(),
       pools: (named, at) =>

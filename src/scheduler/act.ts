@@ -3,7 +3,7 @@ import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from
 import { wantedBy } from './machines.ts';
 import type { Decision } from './rule-types.ts';
 import type { Controls } from './state.ts';
-import type { Versions } from './versions.ts';
+import { proved, stopped, type Versions } from './versions.ts';
 
 /** Writes the decisions into the launches. */
 export function act(
@@ -14,6 +14,7 @@ export function act(
 ): void {
   for (const decision of decisions) {
     if (decision.kind === 'launch') intend(core, decision, versions, installation);
+    else if (decision.kind === 'prove' || decision.kind === 'stop') judged(core, decision, versions);
     else {
       const launch = core.launches.find(decision.launch_id);
       if (launch && !isFinal(launch)) change(core, launch, decision);
@@ -27,7 +28,7 @@ function intend(
   versions: Versions,
   installation: string,
 ): void {
-  const { config_id, machine, price_per_hour, replaces, is_stand_in, reason, inputs } = decision;
+  const { config_id, machine, price_per_hour, version, replaces, is_stand_in, reason, inputs } = decision;
   const { provider, instance_type, gpus, disk_gb = null } = machine;
   const id = core.newId();
   const launch = newLaunch(
@@ -41,7 +42,7 @@ function intend(
       reason,
       inputs,
       replaces,
-      version: versions.wanted(config_id),
+      version: version ?? versions.wanted(config_id),
       is_spot: machine.spot ?? false,
       is_stand_in,
     },
@@ -50,15 +51,33 @@ function intend(
   core.launches.save(launch);
 }
 
-function change(core: Core, launch: LaunchRecord, decision: Exclude<Decision, { kind: 'launch' }>): void {
+function judged(
+  { now }: Core,
+  decision: Extract<Decision, { version: string; kind: 'prove' | 'stop' }>,
+  versions: Versions,
+): void {
+  const { config_id, version } = decision;
+  const before = versions.of(config_id);
+  if (!before) return;
+  const after =
+    decision.kind === 'prove'
+      ? proved(before, version, now())
+      : stopped(before, version, decision.back_to, decision.reason, now());
+  versions.save(config_id, after);
+}
+
+function change(core: Core, launch: LaunchRecord, decision: Extract<Decision, { launch_id: string }>): void {
   const now = core.now();
   switch (decision.kind) {
     case 'drain':
-      if (launch.state === 'ready') core.launches.save(moved(launch, 'draining', now));
+      if (launch.state === 'ready')
+        core.launches.save(moved(launch, 'draining', now, { makes_room: decision.makes_room ?? false }));
       return;
     case 'take_back':
       if (launch.state === 'draining') {
-        core.launches.save(moved(launch, 'ready', now, { draining_at: null, clear_at: null }));
+        core.launches.save(
+          moved(launch, 'ready', now, { draining_at: null, clear_at: null, makes_room: false }),
+        );
       }
       return;
     case 'terminate': {

@@ -87,6 +87,8 @@ export interface LaunchRecord extends Launch {
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers behind the launch's reason, in words. */
   inputs: string;
+  /** Whether it was drained to make room for its replacement, which is launched once it is gone. */
+  makes_room: boolean;
   /** The host whose launcher has the order, if the provider is bound to a host; null if any launcher will do. */
   host: string | null;
   /** When the launch's order is due, or due again; null: nothing is to be ordered. */
@@ -142,6 +144,7 @@ const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   order: 0,
   missed_lists: 0,
   missed_since: null,
+  makes_room: false,
   host: null,
   order_due_at: null,
   ordered_at: null,

@@ -9,12 +9,14 @@ import type {
   Demand,
   Observed,
   ObservedPool,
+  ObservedVersions,
   PoolCounts,
   QueueFacts,
+  WorkersFigures,
 } from './rule-types.ts';
-import type { ProviderSpec } from './spec.ts';
+import { type ProviderSpec, type Update, USUAL_UPDATE } from './spec.ts';
 import type { Controls } from './state.ts';
-import type { Versions } from './versions.ts';
+import { lastProved, type Versions } from './versions.ts';
 
 /** The spec used for a pool that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {
@@ -33,6 +35,8 @@ export interface Known {
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
   versions: Versions;
+  /** Returns what some workers did together lately; null: nothing is known. */
+  figures(workerIds: readonly string[]): WorkersFigures | null;
   queue: QueueFacts;
   answers: Answers;
 }
@@ -62,7 +66,6 @@ export function observe(core: Core, known: Known): Observed {
     machines: core.machines.byName,
     cordoned: answers.cordoned ?? {},
     dismissed: dismissed.map(({ id }) => id),
-    outdated: outdated.map(({ id }) => id),
   };
 }
 
@@ -71,7 +74,9 @@ export function outdatedIn(launches: readonly LaunchRecord[], versions: Versions
   return launches.filter(({ config_id, version }) => version !== versions.wanted(config_id));
 }
 
-function poolsOf(core: Core, { applied, controls, queue, answers }: Known): ObservedPool[] {
+function poolsOf(core: Core, known: Known): ObservedPool[] {
+  const { applied, controls, queue, answers } = known;
+  const launched = Map.groupBy(core.launches.launched(), ({ config_id }) => config_id);
   const specs = applied?.spec.pools ?? {};
   const now = core.now();
   const isKnown = queue.isKnown && answers.cordoned !== null && answers.backlog !== null;
@@ -87,6 +92,10 @@ function poolsOf(core: Core, { applied, controls, queue, answers }: Known): Obse
       removed: false,
       by_hand_until: isByHand ? at_least.until : null,
       forgiven_at,
+      versions: versionsIn(known, config_id, spec.update, launched.get(config_id) ?? []),
+      replaced_first: (launched.get(config_id) ?? []).flatMap(({ id, makes_room, draining_at }) =>
+        makes_room && now - (draining_at ?? 0) < PLACE_KEPT_MS ? id : [],
+      ),
       demand: demandIn(config_id),
     };
   });
@@ -101,10 +110,42 @@ function poolsOf(core: Core, { applied, controls, queue, answers }: Known): Obse
       removed: true,
       by_hand_until: null,
       forgiven_at: null,
+      versions: null,
+      replaced_first: [],
       demand,
     };
   });
   return [...named, ...others];
+}
+
+/** The place of a worker that was drained first is kept for its replacement for this many ms. */
+const PLACE_KEPT_MS = 3_600_000;
+
+function versionsIn(
+  { versions, figures }: Known,
+  configId: string,
+  update: Update = USUAL_UPDATE,
+  launched: readonly LaunchRecord[],
+): ObservedVersions | null {
+  const own = versions.of(configId);
+  if (!own) return null;
+  const { wanted, since, is_paused, kept } = own;
+  const isWanted = ({ version }: LaunchRecord) => version === wanted;
+  const serves = (of: string) => launched.some(({ version, state }) => version === of && state === 'ready');
+  const serving = kept.find(
+    ({ version, stopped_because }) => version !== wanted && stopped_because === null && serves(version),
+  );
+  const names = (of: readonly LaunchRecord[]) => of.map(({ name }) => name);
+  return {
+    wanted,
+    since,
+    is_proved: kept.some(({ version, proved_at }) => version === wanted && proved_at !== null),
+    fallback: (lastProved(own, wanted) ?? serving)?.version ?? null,
+    is_paused,
+    update,
+    figures: figures(names(launched.filter(isWanted))),
+    others: figures(names(launched.filter((launch) => !isWanted(launch)))),
+  };
 }
 
 function demandOf(pool: PoolCounts | undefined, backlog: BacklogFacts | undefined): Demand {

@@ -1,6 +1,6 @@
 import { giveUp } from './act.ts';
 import type { Core } from './core.ts';
-import { exists, type LaunchRecord } from './launch.ts';
+import { exists } from './launch.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } from './rpc.ts';
 import { type FleetSpec, type PoolSpec, type ProviderSpec, USUAL_UPDATE } from './spec.ts';
 import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
@@ -65,10 +65,6 @@ export class Specs {
       }
       const isAlive = new Set(alive.map(({ config_id }) => config_id));
       this.#versions.saveAll(versions, (id) => isAlive.has(id));
-      // Workers that are ready serve until the rule has replaced them.
-      const isStarting = ({ config_id, state, version }: LaunchRecord) =>
-        state !== 'ready' && versions.has(config_id) && versions.get(config_id)?.wanted !== version;
-      for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       this.#controls.changeAll(changed);
       if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
       else removeState(sql, 'spec');

@@ -1,6 +1,6 @@
 import type { FailureCause, Launch } from './launch.ts';
 import type { Machine } from './machines.ts';
-import type { CandidateSpec, PoolSpec } from './spec.ts';
+import type { CandidateSpec, PoolSpec, Update } from './spec.ts';
 
 /**
  * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and the rule then shrinks,
@@ -31,11 +31,10 @@ export interface Observed {
    */
   cordoned: Record<string, number>;
   /**
-   * The ids of launches that an operator drains, or that have older settings: the rule never takes their drain back.
+   * The ids of launches that an operator drains, or that have another version than the wanted one: the rule never takes
+   * their drain back.
    */
   dismissed: string[];
-  /** The ids of launches whose pool now starts workers with other settings: they serve until others do. */
-  outdated: string[];
 }
 
 export interface ObservedPool {
@@ -61,8 +60,29 @@ export interface ObservedPool {
   by_hand_until: number | null;
   /** When an operator last resumed the pool or changed its part of the spec: failures before then do not count. */
   forgiven_at: number | null;
+  /** The versions of its workers; null: the pool is no longer in the spec. */
+  versions: ObservedVersions | null;
+  /** The ids of launches that were drained lately to make room for their replacements. */
+  replaced_first: string[];
   /** The pool's demand; null: the queue did not answer this time, and everything stays as it is. */
   demand: Demand | null;
+}
+
+export interface ObservedVersions {
+  /** The version that every worker is to have. */
+  wanted: string;
+  /** When it became wanted, epoch ms. */
+  since: number;
+  /** Whether a worker of it has served well. */
+  is_proved: boolean;
+  /** The version that is launched while the wanted one is not proved, and gone back to if it fails; null: none is kept. */
+  fallback: string | null;
+  /** Whether an operator holds the rollout: no worker is replaced. */
+  is_paused: boolean;
+  update: Update;
+  /** What the workers of the wanted version did lately, and those of all others; null: nothing is known. */
+  figures: WorkersFigures | null;
+  others: WorkersFigures | null;
 }
 
 /** The demand for one pool. A pool that the queue does not mention has zeros. */
@@ -119,14 +139,19 @@ export type Decision =
   | (Why & {
       kind: 'launch';
       config_id: string;
+      /** Null: the version that is wanted when it is written. */
+      version: string | null;
       machine: CandidateSpec;
       price_per_hour: number;
       replaces: string | null;
       /** Whether it is an on-demand machine because no spot machine is to be had. */
       is_stand_in: boolean;
     })
-  /** Moves the launch from `ready` to `draining`, and cordons its worker. */
-  | (Why & { kind: 'drain'; launch_id: string })
+  /**
+   * Moves the launch from `ready` to `draining`, and cordons its worker. `makes_room`: its replacement is launched once
+   * it is gone.
+   */
+  | (Why & { kind: 'drain'; launch_id: string; makes_room?: true })
   /** Moves the launch from `draining` to `ready`, and takes its worker out of the cordon. */
   | (Why & { kind: 'take_back'; launch_id: string })
   /**
@@ -134,7 +159,17 @@ export type Decision =
    * may have become ready and been given a job since it was observed: it is cordoned too, and the order goes out only
    * when the queue has answered that the worker runs nothing.
    */
-  | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null });
+  | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null })
+  /** What is found of the wanted version of a pool. */
+  | (Why & { config_id: string } & Finding);
+
+type Finding =
+  /** Notes that the version has served well: it is what missing workers are launched with. */
+  | { kind: 'prove'; version: string }
+  /** Launches the version no more, and wants another one again. */
+  | { kind: 'stop'; version: string; back_to: string };
+
+export type Judgement = Finding & { reason: string };
 
 interface Why {
   /** The reason for the decision, one sentence. */
@@ -179,7 +214,7 @@ export interface PoolDecided {
   machines: LearnedMachine[];
 }
 
-interface RolloutDecided {
+export interface RolloutDecided {
   /** A sentence that says how far it is, and why it stands still if it does. */
   text: string;
   /** The worker that is replaced next; null: none is chosen. */
@@ -236,6 +271,8 @@ export interface PoolMemory {
   idle_since: Record<string, number>;
   /** When the worker of each ready launch was found disconnected, by the launch's name. */
   away_since: Record<string, number>;
+  /** Since when there has been no room for a worker beside those that are to be replaced; null: there is. */
+  no_room_since: number | null;
 }
 
 /** The queue's report of its jobs. */

@@ -160,6 +160,7 @@ export class Scheduler {
       providers,
       controls: this.#controls,
       versions: this.#versions,
+      figures: this.#ports.figures ?? (() => null),
       queue,
       answers,
     };
@@ -277,7 +278,7 @@ export class Scheduler {
     }
     const changed = new Set(
       decided.decisions.map((one) =>
-        one.kind === 'launch' ? one.config_id : this.#core.launches.find(one.launch_id)?.config_id,
+        'config_id' in one ? one.config_id : this.#core.launches.find(one.launch_id)?.config_id,
       ),
     );
     this.#last = lastDecision(decided, changed, this.#last, now);

@@ -156,8 +156,22 @@ export function wantedNow(
 }
 
 /** Returns a pool's versions once a worker of one was proved. */
-function proved(before: PoolVersions, version: string, now: number): PoolVersions {
+export function proved(before: PoolVersions, version: string, now: number): PoolVersions {
   return changed(before, version, (one) => ({ ...one, proved_at: one.proved_at ?? now }));
+}
+
+/** Returns a pool's versions once one was stopped, and another is wanted again. */
+export function stopped(
+  before: PoolVersions,
+  version: string,
+  backTo: string,
+  why: string,
+  now: number,
+): PoolVersions {
+  const noted = changed(before, version, (one) => ({ ...one, proved_at: null, stopped_because: why }));
+  const back = noted.kept.find((one) => one.version === backTo);
+  if (noted.wanted !== version || !back) return noted;
+  return wantedNow(noted, back.version, back.started_with, now);
 }
 
 /** Returns the version other than this one that was proved and wanted last, or null. */

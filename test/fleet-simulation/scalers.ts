@@ -41,6 +41,8 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
             removed: false,
             by_hand_until: null,
             forgiven_at: null,
+            versions: null,
+            replaced_first: [],
             demand: { ...seen, running_batch: 0, batches: [] },
           },
         ],
@@ -49,7 +51,6 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
         machines: new Map(alive.map((worker) => [worker.name, machineOf(worker, conditions.slots)])),
         cordoned: {},
         dismissed: [],
-        outdated: [],
       };
       const decided = decide(observed, state, seen.now);
       state = decided.state;

@@ -18,6 +18,8 @@ export class SchedulerHarness {
   waiting = 0;
   /** What the queue answers of workers that are cordoned. */
   running: Record<string, number> = {};
+  /** What workers have done lately, by their ids. */
+  done = new Map<string, { requests: number; errors: number }>();
   scheduler: Scheduler;
   #machines!: Machines;
   #made = 0;
@@ -176,6 +178,16 @@ export class SchedulerHarness {
       },
       machines: this.#machines,
       queue: () => this.#facts(),
+      figures: (ids) => {
+        const own = ids.flatMap((id) => this.done.get(id) ?? []);
+        return {
+          requests: own.reduce((sum, { requests }) => sum + requests, 0),
+          errors: own.reduce((sum, { errors }) => sum + errors, 0),
+          first_token_p50_ms: null,
+          first_token_p95_ms: null,
+          tokens_per_second: null,
+        };
+      },
     });
   }
 }

@@ -85,7 +85,7 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
 
 /** Says what an operator can do about a worker that keeps its version for want of room. */
 export function stuckAdvice(configId: string): string {
-  return `Make room for one more worker, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
+  return `Make room for one more worker, allow "update: {unavailable: 1}" in the fleet's file, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
 }
 
 function busy(pool: Standing, of: OfPool): Waiting {

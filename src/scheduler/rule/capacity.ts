@@ -133,55 +133,6 @@ export function capacityOf(
   };
 }
 
-/**
- * The workers of a pool that were started before its part of the fleet's file was changed, and their replacements.
- * These workers serve until others are ready: one is launched in the place of one of them, which is drained when the
- * new one takes jobs, and so on.
- */
-export interface Exchange {
-  /** Outdated workers that still serve. */
-  outdated: Launch[];
-  /** Outdated workers whose replacements take jobs. */
-  replaced: Launch[];
-  /**
-   * Replacements that are starting, each in the place of a worker that still serves, to whose capacity they add
-   * nothing.
-   */
-  replacing: Launch[];
-}
-
-export const NO_EXCHANGE: Exchange = { outdated: [], replaced: [], replacing: [] };
-
-/**
- * Finds the outdated workers of a pool and their replacements. @param isHeard returns whether the launch's provider has
- * a fresh list
- */
-export function exchangeOf(
-  observed: Observed,
-  { ready, starting, late }: Capacity,
-  awaySince: Record<string, number>,
-  isHeard: (launch: Launch) => boolean,
-): Exchange {
-  const old = ready.filter(({ id }) => observed.outdated.includes(id));
-  const takesJobs = ({ name }: Launch) => {
-    const session = observed.machines.get(name)?.session;
-    return session != null && session.state !== 'draining' && session.capacity > 0 && !(name in awaySince);
-  };
-  const isReplaced = (launch: Launch) =>
-    isHeard(launch) && ready.some((other) => other.replaces === launch.id && takesJobs(other));
-  const outdated = old.filter((launch) => !isReplaced(launch));
-  return {
-    outdated,
-    replaced: old.filter(isReplaced),
-    replacing: [...starting, ...late].filter(({ replaces }) => outdated.some(({ id }) => id === replaces)),
-  };
-}
-
-/** Returns the capacity without workers that are drained now, and without starts that replace a worker that serves. */
-export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capacity): Capacity {
-  return capacityWithout([...replaced, ...replacing], capacity);
-}
-
 /** Returns the capacity without some launches. */
 export function capacityWithout(launches: readonly Launch[], capacity: Capacity): Capacity {
   const isOther = (launch: Launch) => !launches.includes(launch);
@@ -194,29 +145,30 @@ export function capacityWithout(launches: readonly Launch[], capacity: Capacity)
   };
 }
 
+interface Ranking {
+  idleSince: Record<string, number>;
+  /** Returns the cost of a launch, per token if that is known. */
+  costOf(launch: Launch): number;
+  /** Returns a number that is smaller for workers that are to end sooner, whatever they do. */
+  rankOf(launch: Launch): number;
+}
+
 /**
  * Returns the launches in the order in which they are to end: those not yet registered, youngest first, since they have
- * cost least; then others that are starting; then those whose pool has been changed since; then idle ones, longest idle
- * first; then the least busy. Among equals, the dearest per token is first.
- * @param cost returns the cost of a launch, per token if that is known
+ * cost least; then others that are starting; then by rank; then idle ones, longest idle first; then the least busy.
+ * Among equals, the dearest per token is first.
  */
 export function inOrderOfVictims(
   launches: Launch[],
-  { machines, outdated }: Pick<Observed, 'machines' | 'outdated'>,
-  idleSince: Record<string, number>,
-  cost: (launch: Launch) => number,
+  { machines }: Pick<Observed, 'machines'>,
+  { idleSince, costOf, rankOf }: Ranking,
 ): Launch[] {
   const rank = (launch: Launch): number[] => {
     const running = machines.get(launch.name)?.session?.running ?? 0;
     if (isStarting(launch)) {
-      return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -cost(launch)];
+      return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -costOf(launch)];
     }
-    return [
-      outdated.includes(launch.id) ? 2 : 3,
-      running,
-      idleSince[launch.name] ?? Number.POSITIVE_INFINITY,
-      -cost(launch),
-    ];
+    return [2 + rankOf(launch), running, idleSince[launch.name] ?? Number.POSITIVE_INFINITY, -costOf(launch)];
   };
   return launches
     .map((launch) => ({ launch, rank: [...rank(launch), launch.intended_at] }))

@@ -63,6 +63,7 @@ function fresh(now: number): PoolMemory {
     active_at: now,
     idle_since: {},
     away_since: {},
+    no_room_since: null,
   };
 }
 

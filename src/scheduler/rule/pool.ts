@@ -1,24 +1,16 @@
-import { isFinal } from '../launch.ts';
+import { isFinal, type Launch } from '../launch.ts';
 import type { PoolDecided, PoolMemory } from '../rule-types.ts';
-import { poolBreaker } from './breaker.ts';
-import {
-  capacityBeside,
-  capacityOf,
-  capacityWithout,
-  exchangeOf,
-  isStarting,
-  NO_EXCHANGE,
-  startSeconds,
-} from './capacity.ts';
+import { capacityOf, capacityWithout, startSeconds } from './capacity.ts';
+import { judge } from './judge.ts';
 import { candidatesOf } from './market.ts';
 import { remember } from './memory.ts';
+import { endReplaced, replaceOld } from './replace.ts';
+import { capacityBeside, mainBreaker, noRollout, rolloutOf } from './rollout.ts';
 import {
   type Answer,
   type Asked,
   endDrained,
   endFailed,
-  endReplaced,
-  goOnExchanging,
   growTo,
   isHeard,
   type Plan,
@@ -44,21 +36,21 @@ export function decidePool(asked: Asked): Answer {
   const isTold = (launch: (typeof mine)[number]) => isHeard(observed, launch);
   const awaySince = memory?.away_since ?? {};
   const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
-  const takesJobs = ({ name }: (typeof mine)[number]) => {
-    const session = observed.machines.get(name)?.session;
-    return session != null && session.state !== 'draining' && session.capacity > 0 && !(name in awaySince);
-  };
   const isOver = pool.removed || budget.isSpent;
+  const takesJobs = ({ state, name }: Launch) => {
+    const session = observed.machines.get(name)?.session;
+    return state === 'ready' && session != null && session.state !== 'draining' && session.capacity > 0;
+  };
+  const of = { pool, mine, capacity: all, takesJobs, isHeard: isTold, now: market.now };
   // A pool that is ended, or stays as it is, replaces no workers.
-  const exchange =
-    isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
+  const rollout = isOver || pool.paused || !demand ? noRollout(of) : rolloutOf(of);
   const spot = spotRuleOf(pool.spec);
   const swaps =
     isOver || pool.paused || !demand || !spot ? NO_SWAPS : swapsOf(mine, spot, takesJobs, market.now);
-  const capacity = capacityWithout([...swaps.beside, ...swaps.replaced], capacityBeside(exchange, all));
+  const capacity = capacityWithout([...swaps.beside, ...swaps.replaced], capacityBeside(rollout, all));
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
-  const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
-  const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker, spot, swaps };
+  const breaker = mainBreaker(rollout);
+  const round: Round = { ...asked, mine, start, capacity, rollout, have, takesJobs, spot, swaps };
   // The machines' costs, and why they are skipped, as they are before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
   const answer = (
@@ -66,7 +58,7 @@ export function decidePool(asked: Asked): Answer {
     text: string,
     steps: Step[],
     { inputs, batch_wait }: Pick<Target, 'inputs' | 'batch_wait'>,
-    rollout: PoolDecided['rollout'] = null,
+    rolling: PoolDecided['rollout'] = null,
   ): Answer => ({
     decisions: steps.map((step) => ({ ...step, inputs })),
     summary: {
@@ -76,12 +68,7 @@ export function decidePool(asked: Asked): Answer {
         capacity.ready.length +
         swaps.beside.filter(({ state }) => state === 'ready').length +
         capacity.others,
-      starting:
-        capacity.starting.length +
-        capacity.late.length +
-        exchange.replacing.length +
-        swaps.beside.filter(isStarting).length +
-        steps.filter(({ kind }) => kind === 'launch').length,
+      starting: all.starting.length + all.late.length + steps.filter(({ kind }) => kind === 'launch').length,
       draining: capacity.draining.length,
       waiting: demand?.waiting ?? null,
       batch_wait,
@@ -90,7 +77,7 @@ export function decidePool(asked: Asked): Answer {
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
       text,
       breaker: breaker.kind === 'open' ? breaker.why : null,
-      rollout,
+      rollout: rolling,
       machines,
     },
     memory,
@@ -101,34 +88,48 @@ export function decidePool(asked: Asked): Answer {
   }
   const target = targetOf(asked, memory, capacity, start);
   const failed = [...endFailed(round), ...endReplaced(round), ...endSwapped(round)];
+  const judged = judge(mine, rollout, takesJobs, market.now);
+  const verdict: Step[] = judged ? [{ ...judged, config_id: pool.config_id }] : [];
+  if (judged?.kind === 'stop') {
+    const text = `Version ${judged.version} is stopped: ${judged.reason} It goes back to ${judged.back_to}.`;
+    return answer(target.wanted, text, [...failed, ...verdict], target);
+  }
   const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords() : '';
-  const plan = isOver ? shrinkTo(round, 0, why, memory, failed) : planFor(round, target, memory, failed);
-  const exchanged = goOnExchanging(round, memory, [...failed, ...plan.steps]);
-  const decided = [...failed, ...plan.steps, ...exchanged.steps];
+  const floor = Math.max(target.floor, floorOf(round, memory, target, capacity, start));
+  const plan = isOver
+    ? shrinkTo(round, 0, why, memory, failed)
+    : planFor(round, target, floor, memory, failed);
+  const isWindow = canShrink(pool.spec, memory, start, market.now);
+  const keep = Math.max(target.workers, isWindow ? floor : have + rollout.owed.length);
+  const replaced = replaceOld(round, Math.min(keep, pool.spec.max), memory, [...failed, ...plan.steps]);
+  const decided = [...failed, ...verdict, ...plan.steps, ...replaced.steps];
   const swapped: Plan =
     isOver || pool.paused ? { steps: [], text: '' } : goOnSwapping(round, memory, target, decided);
   const steps = [...decided, ...swapped.steps];
   const otherwise = isOver ? `Nothing is launched: ${why}.` : target.why;
-  const texts =
-    exchanged.steps.length > 0 ? [exchanged.text, plan.text] : [plan.text, exchanged.text, swapped.text];
+  const rolled = replaced.rollout?.text ?? '';
+  const texts = replaced.steps.length > 0 ? [rolled, plan.text] : [plan.text, rolled, swapped.text];
   return answer(
     isOver ? 0 : target.wanted,
     texts.find((text) => text !== '') ?? otherwise,
     [...steps, ...endDrained(round, steps)],
     target,
-    exchange.outdated.length > 0
-      ? { text: exchanged.text, next: exchange.outdated[0]!.name, is_stuck: exchanged.stuck !== undefined }
-      : null,
+    replaced.rollout,
   );
 }
 
 /**
  * Plans growth to the target at once, or shrinking to what was needed recently. @param failed the steps decided before
  */
-function planFor(round: Round, target: Target, memory: PoolMemory, failed: readonly Step[]): Plan {
+function planFor(
+  round: Round,
+  target: Target,
+  floor: number,
+  memory: PoolMemory,
+  failed: readonly Step[],
+): Plan {
   const { pool, start, capacity, have, market } = round;
   const { spec, demand } = pool;
-  const floor = Math.max(target.floor, floorOf(round, memory, target, capacity, start));
   if (pool.paused) {
     return { steps: [], text: 'An operator has paused it: nothing is launched and nothing drained.' };
   }

@@ -3,7 +3,6 @@ import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '
 import type { Breaker } from './breaker.ts';
 import {
   type Capacity,
-  type Exchange,
   inOrderOfVictims,
   isOverdue,
   isStarting,
@@ -11,6 +10,7 @@ import {
   type StartSeconds,
 } from './capacity.ts';
 import { type Budget, candidatesOf, choose, chooseMixed, learnedKey, type Market } from './market.ts';
+import { type Launchable, launchable, mainBreaker, type Rollout } from './rollout.ts';
 import { baseOf, isStaying, type SpotRule, type Swaps, spotVictims } from './spot.ts';
 
 export interface Asked {
@@ -34,13 +34,14 @@ export interface Round extends Asked {
   mine: Launch[];
   start: StartSeconds;
   capacity: Capacity;
-  exchange: Exchange;
+  rollout: Rollout;
   /** The pool's rule for spot machines; null: it has none. */
   spot: SpotRule | null;
   swaps: Swaps;
-  /** The number of workers that take jobs or are starting. */
+  /** The number of workers that take jobs or are starting, without those that are launched beside others. */
   have: number;
-  breaker: Breaker;
+  /** Returns whether a launch's worker is ready, connected and not on its way out. */
+  takesJobs(launch: Launch): boolean;
 }
 
 type WithoutInputs<D> = D extends unknown ? Omit<D, 'inputs'> : never;
@@ -51,10 +52,8 @@ export interface Plan {
   steps: Step[];
   /** What the rule does, or why it does nothing; empty where there is nothing to report. */
   text: string;
-  /** Whether nothing is launched for lack of room or money, which the end of a worker would free. */
+  /** Whether nothing is launched for lack of room, money or machines, which the end of a worker may free. */
   isFull?: boolean;
-  /** The reason why a worker with settings from before a change stays until an operator acts. */
-  stuck?: string;
 }
 
 /** Terminates starts that are overdue, and workers that are lost. */
@@ -83,16 +82,17 @@ export function endDrained({ mine, observed }: Round, steps: readonly Step[]): S
 
 /** Takes draining workers back, then launches those that are still missing. */
 export function growTo(round: Round, target: number, why: string): Plan {
-  const { pool, observed, mine, capacity, have, breaker } = round;
+  const { pool, observed, mine, capacity, have, rollout } = round;
   const takenBack = capacity.draining
     .filter(({ id }) => !observed.dismissed.includes(id))
     .slice(0, Math.max(0, target - have));
   const missing = target - have - takenBack.length;
   const alive = mine.filter((launch) => !isFinal(launch)).length;
   // While no worker is ready and a start has failed, one probe at a time shows as much as many would.
-  const isProbe = breaker.failures > 0 && capacity.ready.length === 0;
+  const isProbe = mainBreaker(rollout).failures > 0 && capacity.ready.length === 0;
   const most = isProbe ? 1 - capacity.starting.length : Math.max(2, have);
-  const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), why);
+  const replaces = rollout.owed.map(({ id }) => id);
+  const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), { reason: why, replaces });
   const count = launched.steps.length;
   // Unless the late launches are ended, both machines would start.
   const replaced = capacity.late.filter(isUnanswered).slice(0, count);
@@ -105,7 +105,8 @@ export function growTo(round: Round, target: number, why: string): Plan {
   const ending = mine.filter(({ state }) => state === 'terminating').length;
   if (count > 0) return { steps, text: `${why} ${plural(count, 'worker')} launched.` };
   if (takenBack.length > 0) return { steps, text: `${why} ${takenBack.length} taken back.` };
-  if (missing === 0 || pool.spec.max > alive || ending === 0) return { steps, text: launched.text };
+  if (missing === 0 || pool.spec.max > alive || ending === 0)
+    return { steps, text: launched.text === '' ? '' : `${why} ${launched.text}` };
   const places = `once ${plural(ending, 'worker')} that ${ending === 1 ? 'ends is' : 'end are'} gone`;
   return { steps, text: `${why} Places are free ${places}.` };
 }
@@ -138,7 +139,7 @@ export function shrinkTo(
 
 /** Returns those of these launches that may be ended, in the order in which they are to end. */
 export function victimsIn(
-  { observed, market, mine, spot }: Round,
+  { observed, market, mine, rollout, spot }: Round,
   memory: PoolMemory,
   among: Launch[],
 ): Launch[] {
@@ -146,54 +147,86 @@ export function victimsIn(
     const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
     return speed ? launch.price_per_hour / speed : launch.price_per_hour;
   };
+  const rankOf = (launch: Launch) => {
+    if (!rollout.old.includes(launch)) return 2;
+    // Of the old ones those go first in whose place none starts.
+    return rollout.beside.some(({ replaces }) => replaces === launch.id) ? 1 : 0;
+  };
   const heard = among.filter((launch) => isHeard(observed, launch));
-  const victims = inOrderOfVictims(heard, observed, memory.idle_since, costOf);
+  const victims = inOrderOfVictims(heard, observed, { idleSince: memory.idle_since, costOf, rankOf });
   return spot ? spotVictims(victims, mine, spot) : victims;
 }
 
-/**
- * Plans `count` launches, or as many of them as are allowed; the text says why there are no more.
- * @param replaces the launch that the new one replaces
- */
-export function launches(
-  { pool, market, budget, breaker, mine, spot }: Round,
-  count: number,
-  why: string,
-  replaces: string | null = null,
-): Plan {
-  const steps: Step[] = [];
-  const staying: { provider: string; is_spot: boolean }[] = mine.filter(
-    (launch) => isStaying(launch) && launch.id !== replaces,
-  );
-  const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
-  const stopped = (because: string): Plan => ({ steps, text: `${why} ${because}.` });
-  while (steps.length < count) {
-    if (breaker.kind === 'open') return stopped(`Launching is stopped until it is resumed: ${breaker.why}`);
-    if (breaker.kind === 'waiting') {
-      return stopped(`The next start is tried in ${seconds(breaker.until)}: ${breaker.why}`);
-    }
-    const candidates = candidatesOf(pool, market);
-    const choice = spot ? chooseMixed(candidates, spot, staying, market.now) : choose(candidates, market.now);
-    if (choice.kind === 'none') {
-      const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
-      const isFull = candidates.some((one) => one.isFull);
-      return { ...stopped(`None can be launched: ${choice.why}${next}`), isFull };
-    }
-    const { machine, learned } = choice.candidate;
-    const { price_per_hour } = learned;
-    if (!budget.take(price_per_hour)) {
-      return { ...stopped(`None can be launched: ${budget.inWords()}`), isFull: true };
-    }
-    market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
-    staying.push({ provider: machine.provider, is_spot: machine.spot ?? false });
-    const { config_id } = pool;
-    const { is_stand_in } = choice;
-    steps.push({ kind: 'launch', config_id, machine, price_per_hour, replaces, is_stand_in, reason: why });
-  }
-  return { steps, text: '' };
+interface Wanted {
+  /** The reason for each launch. */
+  reason: string;
+  /** The launches in whose places the new ones come, in order. */
+  replaces: readonly string[];
+  /** The version; left out: what `launchable` says. */
+  only?: Launchable;
 }
 
-function end({ id }: Launch, cause: FailureCause | null, reason: string): Step {
+/** Plans `count` launches, or as many of them as are allowed; the text says why there are no more. */
+export function launches(round: Round, count: number, { reason, replaces, only }: Wanted): Plan {
+  const { config_id } = round.pool;
+  const steps: Step[] = [];
+  const staying: Staying[] = round.mine.filter(
+    (launch) => isStaying(launch) && !replaces.slice(0, count).includes(launch.id),
+  );
+  let stopped: Omit<Plan, 'steps'> = { text: '' };
+  for (const { version, most, breaker } of only ? [only] : launchable(round.rollout, round.have)) {
+    for (let left = most; left > 0 && steps.length < count; left -= 1) {
+      const found = chosen(round, breaker, staying);
+      if ('text' in found) {
+        stopped = found;
+        break;
+      }
+      const place = replaces[steps.length] ?? null;
+      steps.push({ kind: 'launch', config_id, version, ...found, replaces: place, reason });
+      const { provider, spot = false } = found.machine;
+      staying.push({ provider, is_spot: spot });
+    }
+    if (steps.length >= count) return { steps, text: '' };
+  }
+  return { steps, ...stopped };
+}
+
+interface Staying {
+  provider: string;
+  is_spot: boolean;
+}
+
+type Chosen = Pick<Extract<Decision, { kind: 'launch' }>, 'machine' | 'price_per_hour' | 'is_stand_in'>;
+
+/**
+ * Takes a machine for one launch off the market and the budget, or says why there is none.
+ * @param staying the workers that the pool keeps
+ */
+function chosen(
+  { pool, market, budget, spot }: Round,
+  breaker: Breaker,
+  staying: readonly Staying[],
+): Chosen | Omit<Plan, 'steps'> {
+  const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
+  if (breaker.kind === 'open') return { text: `Launching is stopped until it is resumed: ${breaker.why}.` };
+  if (breaker.kind === 'waiting')
+    return { text: `The next start is tried in ${seconds(breaker.until)}: ${breaker.why}.` };
+  const candidates = candidatesOf(pool, market);
+  const choice = spot ? chooseMixed(candidates, spot, staying, market.now) : choose(candidates, market.now);
+  if (choice.kind === 'none') {
+    const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
+    const isFull = candidates.some((one) => one.isFull || one.isSoldOut);
+    return { text: `None can be launched: ${choice.why}${next}.`, isFull };
+  }
+  const { machine, learned } = choice.candidate;
+  const { price_per_hour } = learned;
+  if (!budget.take(price_per_hour))
+    return { text: `None can be launched: ${budget.inWords()}.`, isFull: true };
+  market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
+  return { machine, price_per_hour, is_stand_in: choice.is_stand_in };
+}
+
+export function end({ id }: Launch, cause: FailureCause | null, reason: string): Step {
   return { kind: 'terminate', launch_id: id, cause, reason };
 }
 
@@ -204,63 +237,6 @@ function launchesOf(steps: readonly Step[]): Set<string> {
 /** Returns whether the launch's provider has a fresh list; without one the provider's machines are left alone. */
 export function isHeard({ providers }: Observed, { provider }: Launch): boolean {
   return providers.find(({ name }) => name === provider)?.is_fresh ?? false;
-}
-
-/** Drains workers whose replacements take jobs. */
-export function endReplaced({ exchange }: Round): Step[] {
-  const reason = 'It has the settings from before the change of its pool, and its replacement takes jobs.';
-  return exchange.replaced.map(({ id }) => ({ kind: 'drain', launch_id: id, reason }));
-}
-
-/**
- * Launches a replacement if none is on its way and there is room for one. If there is no room, and more than one worker
- * serves, one is drained first. A replacement that fails counts as any start: the breaker stops the next.
- * @param steps the steps decided before
- */
-export function goOnExchanging(round: Round, memory: PoolMemory, steps: readonly Step[]): Plan {
-  const { pool, mine, capacity, exchange } = round;
-  const { outdated, replacing } = exchange;
-  if (outdated.length === 0) return { steps: [], text: '' };
-  const alive = mine.filter((launch) => !isFinal(launch)).length;
-  const { max } = pool.spec;
-  const isSurplus = alive > max && replacing.length > 0;
-  if (isSurplus) {
-    const reason = `${max} at most are to run.`;
-    return {
-      steps: replacing.map(({ id }) => ({ kind: 'terminate', launch_id: id, cause: null, reason })),
-      text: '',
-    };
-  }
-  const has = outdated.length === 1 ? 'has' : 'have';
-  const left = `${outdated.length} of ${plural(capacity.ready.length, 'worker')} ${has} the settings from before the change.`;
-  if (replacing.length > 0) return { steps: [], text: `${left} Another one starts in the place of one.` };
-  const isMoving = steps.length > 0 || capacity.starting.length > 0 || capacity.late.length > 0;
-  const [next] = victimsIn(round, memory, outdated);
-  if (isMoving || !next) return { steps: [], text: left };
-  const isEnding = mine.some(({ state }) => state === 'draining' || state === 'terminating');
-  if (alive >= max && isEnding) {
-    return { steps: [], text: `${left} Another one starts once a worker that ends is gone.` };
-  }
-  const full = `max is ${max}, which leaves no room for a new one beside ${outdated.length === 1 ? 'it' : 'them'}`;
-  const launched = alive < max ? launches(round, 1, left, next.id) : { steps: [], text: full, isFull: true };
-  if (launched.steps.length > 0) {
-    return { steps: launched.steps, text: `${left} Another one is launched in the place of one.` };
-  }
-  if (!launched.isFull) return launched;
-  const because = alive < max ? launched.text : `${left} But ${full}.`;
-  if (capacity.ready.length > 1) {
-    const reason = `It goes before its replacement comes. ${because}`;
-    return {
-      steps: [{ kind: 'drain', launch_id: next.id, reason }],
-      text: `${because} One is drained first.`,
-    };
-  }
-  const { config_id } = pool;
-  return {
-    steps: [],
-    text: `${because} It is the only one that serves, so it stays: make room, or replace it with a pause by "worker-vllm fleet drain ${config_id}" and "worker-vllm fleet resume ${config_id}".`,
-    stuck: because,
-  };
 }
 
 /** Returns a count with its noun: `1 worker`, `2 workers`. */

@@ -14,10 +14,10 @@ const NOTHING: Plan = { steps: [], text: '' };
  * @param steps the steps decided before
  */
 export function goOnSwapping(round: Round, memory: PoolMemory, target: Target, steps: readonly Step[]): Plan {
-  const { pool, mine, market, observed, capacity, exchange, swaps, spot, have } = round;
+  const { pool, mine, market, observed, capacity, rollout, swaps, spot, have } = round;
   const isMoving =
     steps.length > 0 || capacity.starting.length + capacity.late.length + swaps.beside.length > 0;
-  if (!spot || isMoving || exchange.outdated.length > 0 || target.wanted < have) return NOTHING;
+  if (!spot || isMoving || rollout.old.length > 0 || target.wanted < have) return NOTHING;
   const base = baseOf(mine, spot);
   const isBaseMissing = base.length < Math.min(spot.base, have);
   const isMisplaced = (launch: Launch) =>
@@ -37,7 +37,7 @@ export function goOnSwapping(round: Round, memory: PoolMemory, target: Target, s
     const text = `${why} But max is ${max}, which leaves no room for one beside the worker that it would replace.`;
     return { steps: [], text };
   }
-  const launched = launches(round, 1, why, next.id);
+  const launched = launches(round, 1, { reason: why, replaces: [next.id] });
   if (launched.steps.length === 0) return launched;
   return { ...launched, text: `${why} One is launched in the place of one that serves.` };
 }

@@ -38,6 +38,8 @@ export function pool(given: Partial<ObservedPool['spec']> = {}, id = 'chat'): Ob
     removed: false,
     by_hand_until: null,
     forgiven_at: null,
+    versions: null,
+    replaced_first: [],
     demand: demand(),
   };
 }
@@ -116,7 +118,6 @@ export function observed(given: Partial<Observed> = {}): Observed {
     machines: new Map(),
     cordoned: {},
     dismissed: [],
-    outdated: [],
     ...given,
   };
 }

@@ -303,6 +303,8 @@ describe('a spec', () => {
     const another = fleetWithSpec();
     const starting = another.accepted();
     another.apply({ max: 2, model: 'other' });
+    another.list([{ name: starting.name }]);
+    another.reconcile();
     expect(another.row(starting.id).state).toBe('terminating');
   });
 });
