@@ -14,6 +14,8 @@ import { type DemoQueue, DemoWorker } from './demo/worker.ts';
 export interface DemoFleet {
   /** Resolves when the worker that vanishes counts as lost, and the one that drains does so. */
   settled: Promise<void>;
+  /** Gives the pool of the scheduler the next image: its workers are replaced, or the image turns out to be broken. */
+  roll(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -24,6 +26,9 @@ const READY_FOR_MS = 60_000;
 const SPREAD_MS = 6000;
 /** The time until the vanished worker is lost: three of its intervals, its grace to return, and a little more. */
 const LOST_MS = 18_000;
+
+/** The pool of the scheduler is given another image this often. */
+const ROLL_EVERY_MS = 3 * 60_000;
 
 export function startDemoFleet(queue: DemoQueue): DemoFleet {
   const stopped = new AbortController();
@@ -70,11 +75,12 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
 
   return {
     settled: settle().catch(() => {}),
+    roll: async () => await (await launches).roll(),
     stop: async () => {
       stopped.abort();
       load.stop();
       await Promise.all([...workers.values()].map((worker) => worker.stop()));
-      await (await launches)();
+      await (await launches).stop();
     },
   };
 }
@@ -89,11 +95,13 @@ async function main(): Promise<void> {
   const own = given.url === undefined ? await startDemoQueue(String(given.port)) : null;
   const url = (given.url ?? own!.url).replace(/\/+$/, '');
   const fleet = startDemoFleet({ url, token: given.token });
+  const rolling = setInterval(() => void fleet.roll().catch(console.error), ROLL_EVERY_MS);
   console.log(`A fleet of ${PARTS.length} workers under load, all made up: ${url}/\nCtrl-C ends it.`);
   await new Promise((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
   });
+  clearInterval(rolling);
   await fleet.stop();
   await own?.stop();
 }

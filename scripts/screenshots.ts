@@ -86,6 +86,10 @@ async function main(): Promise<void> {
       colorScheme: 'dark',
       viewport: SMALL,
     });
+    await fleet.roll();
+    await shootAll(browser, queue.url, [
+      { name: 'rollout', path: 'queue?config_id=gemma-27b', prepare: toVersions },
+    ]);
     await shoot(browser, queue.url, [{ name: 'readme-job', path: `jobs/${failed}` }], { viewport: SMALL });
   } finally {
     closeRawWorkers();
@@ -137,6 +141,10 @@ async function toScaling(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^Change gemma/ }).click();
   await page.getByRole('button', { name: /^Launch one/ }).click();
   await page.getByRole('status').filter({ hasNotText: 'Asking' }).first().waitFor();
+}
+
+async function toVersions(page: Page): Promise<void> {
+  await page.getByRole('heading', { name: 'Versions' }).waitFor({ timeout: 180_000 });
 }
 
 async function toCharts(page: Page): Promise<void> {

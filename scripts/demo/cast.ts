@@ -78,6 +78,8 @@ export interface DemoPart {
   role: Role;
   /** How long ago its container was created, s. */
   ageSeconds: number;
+  /** The version of what it was started with, where the scheduler launched it. */
+  version?: string | null;
 }
 
 const HOUR = 3600;

@@ -25,19 +25,31 @@ const LAUNCHED: DemoPool = {
   load: { stored: 9, callers: 2, maxTokens: 500 },
 };
 
-const SPEC = {
-  budget: { per_hour: 8, per_day: 120 },
-  providers: { runpod: { driver: 'runpod' } },
-  pools: {
-    [LAUNCHED.id]: {
-      model: LAUNCHED.model,
-      slots: LAUNCHED.slots,
-      max: 4,
-      keep_warm: '30s',
-      machines: [{ provider: 'runpod', instance_type: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
+function specOf(image: string) {
+  return {
+    budget: { per_hour: 8, per_day: 120 },
+    providers: { runpod: { driver: 'runpod' } },
+    pools: {
+      [LAUNCHED.id]: {
+        model: LAUNCHED.model,
+        image,
+        slots: LAUNCHED.slots,
+        max: 4,
+        keep_warm: '30s',
+        machines: [{ provider: 'runpod', instance_type: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
+      },
     },
-  },
-};
+  };
+}
+
+/** The images that the pool is given one after the other. Machines do not start with one of them. */
+const BROKEN = 'registry.example/worker-vllm:1.6-rc1';
+const IMAGES = ['registry.example/worker-vllm:1.4', 'registry.example/worker-vllm:1.5', BROKEN];
+/** The last words of a machine with the broken image. */
+const LAST_WORDS = [
+  '[12:04:17.312] INFO: supervisor: starting vllm serve google/gemma-3-27b-it',
+  '[12:04:31.020] ERROR: supervisor: vllm failed to start: unknown flag --enable-chunked-prefil in VLLM_EXTRA_ARGS',
+].join('\n');
 
 /** Work comes and goes, so that something starts or ends most of the time. */
 const BUSY_MS = 100_000;
@@ -47,14 +59,19 @@ const CONTAINER_MS = 5000;
 /** Of launches that the provider has no machine for. */
 const NO_CAPACITY_SHARE = 0.1;
 
-/**
- * @param startSeconds how long a start takes
- * @returns ends the launcher and its machines
- */
+export interface DemoLaunches {
+  /** Gives the pool the next image: its workers are replaced, or the image turns out to be broken. */
+  roll(): Promise<void>;
+  /** Ends the launcher and its machines. */
+  stop(): Promise<void>;
+}
+
+/** @param quicker how long a start takes, and what is asked, where the whole is to go faster */
 export async function startDemoLaunches(
   queue: DemoQueue,
-  startSeconds = LAUNCHED.startSeconds,
-): Promise<() => Promise<void>> {
+  quicker: Partial<Pick<DemoPool, 'startSeconds' | 'load'>> = {},
+): Promise<DemoLaunches> {
+  const pool = { ...LAUNCHED, ...quicker };
   const post = async (path: string, body: unknown): Promise<unknown> => {
     const headers = { ...(queue.token && { authorization: `Bearer ${queue.token}` }) };
     const response = await fetch(`${queue.url}/api/${path}`, {
@@ -65,8 +82,12 @@ export async function startDemoLaunches(
     if (!response.ok) throw new Error(`POST /api/${path}: ${response.status} ${await response.text()}`);
     return await response.json();
   };
-  await post('fleet/spec', { spec: SPEC });
-  const driver = new DemoDriver(queue, { ...LAUNCHED, startSeconds });
+  let rolls = 0;
+  const roll = async () => {
+    await post('fleet/spec', { spec: specOf(IMAGES[rolls++ % IMAGES.length]!) });
+  };
+  await roll();
+  const driver = new DemoDriver(queue, pool);
   const stopped = new AbortController();
   const launcher = new Launcher(
     {
@@ -84,18 +105,21 @@ export async function startDemoLaunches(
       endsMachines: false,
     },
   );
-  const running = Promise.all([launcher.run(stopped.signal), comeAndGo(queue, stopped.signal)]);
-  return async () => {
-    stopped.abort();
-    await driver.end();
-    await running;
+  const running = Promise.all([launcher.run(stopped.signal), comeAndGo(queue, pool, stopped.signal)]);
+  return {
+    roll,
+    stop: async () => {
+      stopped.abort();
+      await driver.end();
+      await running;
+    },
   };
 }
 
-async function comeAndGo(queue: DemoQueue, stopped: AbortSignal): Promise<void> {
+async function comeAndGo(queue: DemoQueue, pool: DemoPool, stopped: AbortSignal): Promise<void> {
   while (!stopped.aborted) {
     const load = new DemoLoad(queue);
-    load.start(LAUNCHED);
+    load.start(pool);
     await sleep(BUSY_MS, undefined, { signal: stopped }).catch(() => {});
     load.stop();
     await sleep(QUIET_MS, undefined, { signal: stopped }).catch(() => {});
@@ -113,7 +137,7 @@ class DemoDriver implements Driver {
     this.#pool = pool;
   }
 
-  async launch({ name, price_per_hour, env }: LaunchRequest): Promise<LaunchOutcome> {
+  async launch({ name, price_per_hour, env, image }: LaunchRequest): Promise<LaunchOutcome> {
     const known = this.#machines.get(name);
     if (known) return { kind: 'launched', external_id: known.external_id, price_per_hour };
     if (this.#machines.size > 0 && Math.random() < NO_CAPACITY_SHARE) {
@@ -137,16 +161,25 @@ class DemoDriver implements Driver {
     });
     // By it the queue knows what the machine costs, also where it asks for none.
     const queue = { ...this.#queue, token: env.CASOLA_API_TOKEN };
-    setTimeout(() => this.#run(name, queue), CONTAINER_MS).unref();
+    const version = env.CASOLA_VERSION ?? null;
+    const run = () => (image === BROKEN ? this.#fail(name) : this.#run(name, version, queue));
+    setTimeout(run, CONTAINER_MS).unref();
     return { kind: 'launched', external_id, price_per_hour };
   }
 
-  #run(name: string, queue: DemoQueue): void {
+  #fail(name: string): void {
+    const now = Date.now();
+    const ended = { state: 'ended', started_at: now, ended_at: now, exit_code: 2, detail: LAST_WORDS };
+    Object.assign(this.#machines.get(name)!, ended);
+  }
+
+  #run(name: string, version: string | null, queue: DemoQueue): void {
     const machine = this.#machines.get(name)!;
     if (machine.state !== 'starting') return;
     const part = {
       workerId: name,
       pool: this.#pool,
+      version,
       role: 'works',
       ageSeconds: CONTAINER_MS / 1000,
     } as const;

@@ -151,7 +151,7 @@ export class DemoWorker {
   }
 
   #createWorker({ url, token }: DemoQueue): Worker {
-    const { workerId, pool, role, ageSeconds } = this.part;
+    const { workerId, pool, role, ageSeconds, version } = this.part;
     const log = (level: LogEntry['level']) => (_fields: object, message: string) =>
       this.#say('worker', level, message);
     const ports: Ports = {
@@ -183,6 +183,7 @@ export class DemoWorker {
         model: pool.model,
         worker_version: manifest.version,
         boot_id: crypto.randomUUID(),
+        ...(version && { version }),
       },
       renewAfterSeconds: 24,
       graceSeconds: 5,

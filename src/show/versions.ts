@@ -1,4 +1,4 @@
-import type { PoolScaling, PoolVersion, Rollout } from '../protocol/scaling.ts';
+import type { LaunchRow, PoolScaling, PoolVersion, Rollout } from '../protocol/scaling.ts';
 import { duration, percent, plural, tokenRate } from './format.ts';
 
 /** The words for a rollout's state. */
@@ -49,4 +49,30 @@ export function versionFigures(version: PoolVersion): string[] {
       : [`first token ${duration(first_token_p50_ms)}, p95 ${duration(first_token_p95_ms)}`]),
     ...(tokens_per_second === null ? [] : [tokenRate(tokens_per_second)]),
   ];
+}
+
+/** Returns whether the sentence about the rollout says already why this version was stopped. */
+export function saysWhyStopped({ rollout }: PoolScaling, { version }: PoolVersion): boolean {
+  return rollout?.state === 'stopped' && rollout.to === version;
+}
+
+/** The most lines that are shown of a worker's last words. */
+const MOST_LINES = 8;
+
+/** Returns the last lines of the newest worker of a stopped version that failed; empty: it left none. */
+export function lastWords(
+  { version, stopped_because }: PoolVersion,
+  configId: string,
+  launches: readonly LaunchRow[],
+): string[] {
+  if (stopped_because === null) return [];
+  const failed = launches.filter(
+    (launch) => launch.version === version && launch.config_id === configId && launch.cause !== null,
+  );
+  const newest = failed.reduce<LaunchRow | null>(
+    (one, other) => (one === null || other.state_at > one.state_at ? other : one),
+    null,
+  );
+  const lines = (newest?.detail ?? '').split('\n').filter((line) => line.trim() !== '');
+  return lines.slice(-MOST_LINES).map((line) => line.trimEnd());
 }

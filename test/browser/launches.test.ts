@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startDemoLaunches } from '../../scripts/demo/launches.ts';
+import { type DemoLaunches, startDemoLaunches } from '../../scripts/demo/launches.ts';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */
 let open: OpenPage;
-let stop: () => Promise<void>;
+let demo: DemoLaunches;
 
 const road = startTestQueue();
 beforeAll(async () => {
-  stop = await startDemoLaunches({ url: road.url, token: undefined }, 3);
+  demo = await startDemoLaunches({ url: road.url, token: undefined }, { startSeconds: 3 });
   open = await openPage();
 });
 afterAll(async () => {
   await open.close();
-  await stop();
+  await demo.stop();
 });
 
 it('shows a launch from the decision to its end, what it costs, and lets an admin hold it', {

@@ -1,15 +1,17 @@
 import { EXIT } from '../../process/index.ts';
 import {
   type FleetView,
+  type LaunchRow,
   type PoolRow,
-  type PoolScaling,
   type PoolVersion,
   printable,
   workerName,
 } from '../../protocol/index.ts';
 import { age } from '../../show/format.ts';
 import {
+  lastWords,
   ROLLOUT_WORDS,
+  saysWhyStopped,
   shownVersions,
   versionFigures,
   versionState,
@@ -62,7 +64,7 @@ function scalingOf({ at, scaling, pools, launches }: FleetView) {
 const SILENT_MS = 60_000;
 
 /** Returns the scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */
-export function statusLines({ scaling, pools }: FleetView, now: number): string[] {
+export function statusLines({ scaling, pools, launches }: FleetView, now: number): string[] {
   if (scaling === null) {
     return ['No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.'];
   }
@@ -71,7 +73,7 @@ export function statusLines({ scaling, pools }: FleetView, now: number): string[
   const { price_per_hour, spent_today, budget } = scaling;
   return [
     head!,
-    ...scaled.flatMap((pool, index) => [rows[index]!, ...rolloutLines(pool.scaling!, now)]),
+    ...scaled.flatMap((pool, index) => [rows[index]!, ...rolloutLines(pool, launches, now)]),
     '',
     `Now $${dollars(price_per_hour)} an hour${limit(budget.per_hour)}, today $${dollars(spent_today)}${limit(budget.per_day)}.`,
     ...troubles({ scaling, pools }, now),
@@ -106,27 +108,29 @@ function rowOf({ config_id, scaling }: PoolRow, now: number): string[][] {
 }
 
 /** Returns a line for each version of a pool's workers, and one that says how far the rollout is. */
-function rolloutLines(scaling: PoolScaling, now: number): string[] {
-  const { rollout } = scaling;
-  const versions = shownVersions(scaling).flatMap(versionLines);
+function rolloutLines({ config_id, scaling }: PoolRow, launches: LaunchRow[], now: number): string[] {
+  const { rollout } = scaling!;
+  const versions = shownVersions(scaling!).flatMap((version) => [
+    versionLine(version),
+    ...(version.stopped_because === null || saysWhyStopped(scaling!, version)
+      ? []
+      : [`    Stopped: ${sentence(version.stopped_because)}`]),
+    ...lastWords(version, config_id, launches).map((line) => `    | ${line}`),
+  ]);
   if (rollout === null) return versions;
   const { state, since, text, next } = rollout;
   const following = next === null ? '' : ` Next: ${workerName(next)}.`;
   return [...versions, `  ${ROLLOUT_WORDS[state]} for ${age(now - since)}: ${sentence(text)}${following}`];
 }
 
-function versionLines(version: PoolVersion): string[] {
+function versionLine(version: PoolVersion): string {
   const parts = [
     `${version.version} ${versionState(version)}`,
     versionWorkers(version).join(', '),
     ...versionFigures(version),
     version.what,
   ];
-  const reason = (version.stopped_because ?? '').split('\n').filter((line) => line.trim() !== '');
-  return [
-    `  ${parts.filter((part) => part !== '').join(' · ')}`,
-    ...reason.map((line) => `    ${line.trimEnd()}`),
-  ];
+  return `  ${parts.filter((part) => part !== '').join(' · ')}`;
 }
 
 function limit(budget: number | null): string {

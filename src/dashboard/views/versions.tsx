@@ -1,10 +1,18 @@
 import type { PoolVersion, Rollout } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
-import { ROLLOUT_WORDS, shownVersions, versionState, versionWorkers } from '../../show/versions.ts';
+import {
+  lastWords,
+  ROLLOUT_WORDS,
+  saysWhyStopped,
+  shownVersions,
+  versionState,
+  versionWorkers,
+} from '../../show/versions.ts';
 import { Mark, type Shape } from '../controls/marks.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
+import { fleet } from '../live.ts';
 import { RolloutActions } from './pool-actions.tsx';
 import type { ScaledPool } from './scaling.tsx';
 
@@ -32,7 +40,11 @@ export function Versions({ pool }: { pool: ScaledPool }) {
         isAside
         classOf={({ state }) => state}
       />
-      {versions.map((version) => version.stopped_because !== null && <Stopped version={version} />)}
+      {versions
+        .filter(({ stopped_because }) => stopped_because !== null)
+        .map((version) => (
+          <Stopped key={version.version} version={version} pool={pool} />
+        ))}
     </section>
   );
 }
@@ -66,15 +78,19 @@ function RolloutState({ rollout: { state, since, text, next } }: { rollout: Roll
   );
 }
 
-/** Shows why a version was stopped: the cause, and the last lines of its workers' log. */
-function Stopped({ version: { version, stopped_because } }: { version: PoolVersion }) {
-  const [cause = '', ...log] = (stopped_because ?? '').split('\n');
+/** Shows why a version was stopped, and the last lines of a worker of it. */
+function Stopped({ version, pool }: { version: PoolVersion; pool: ScaledPool }) {
+  const isSaid = saysWhyStopped(pool.scaling, version);
+  const lines = lastWords(version, pool.config_id, fleet.value?.launches ?? []);
   return (
     <div class="stopped">
-      <p class="bad">
-        <span class="id">{version}</span> was stopped: {cause}
-      </p>
-      {log.some((line) => line.trim() !== '') && <pre>{log.join('\n')}</pre>}
+      {!isSaid && (
+        <p class="bad">
+          <span class="id">{version.version}</span> was stopped: {version.stopped_because}
+        </p>
+      )}
+      {isSaid && lines.length > 0 && <p class="dim">The last words of one of its workers:</p>}
+      {lines.length > 0 && <pre>{lines.join('\n')}</pre>}
     </div>
   );
 }

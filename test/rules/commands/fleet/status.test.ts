@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { statusLines } from '../../../../src/commands/fleet/status.ts';
-import { fleetView, scalingOf, versionOf } from './fleet-view.ts';
+import type { PoolScaling } from '../../../../src/protocol/index.ts';
+import { fleetView, launchRow, scalingOf, versionOf } from './fleet-view.ts';
 
 describe('worker-vllm fleet status', () => {
   it('shows what is wanted, what there is, what it costs and why, by pool', () => {
@@ -73,23 +74,29 @@ describe('worker-vllm fleet status', () => {
     ]);
   });
 
-  it('shows why a version was stopped, with the last words of its workers, and no single version', () => {
-    const why = '5 starts in a row failed with exit code 9: There is no model "x"\n  last line of the log\n';
+  it('shows why a version was stopped, with the last words of its newest worker, and no single version', () => {
+    const why = '5 starts in a row failed: its worker ended with exit code 9';
     const versions = [
       versionOf('a1b2c3d4e5', { ready: 2 }),
       versionOf('3f2a91c04b', { state: 'stopped', stopped_because: why }),
     ];
-    const single = scalingOf({ versions: versions.slice(0, 1) });
-    const lines = (pool: typeof single) => {
-      const view = fleetView({ pools: { demo: pool } });
+    const failed = { version: '3f2a91c04b', cause: 'exited', exit_code: 9 } as const;
+    const launches = [
+      launchRow('older', 'failed', { ...failed, detail: 'of before', state_at: 1 }),
+      launchRow('newer', 'failed', { ...failed, detail: 'loading\nThere is no model "x"\n' }),
+      launchRow('other', 'ready', { version: 'a1b2c3d4e5', detail: 'fine' }),
+    ];
+    const lines = (pool: PoolScaling) => {
+      const view = fleetView({ pools: { demo: pool }, launches });
       return statusLines(view, view.at).slice(2, -2);
     };
-    expect(lines(single)).toEqual([]);
+    expect(lines(scalingOf({ versions: versions.slice(0, 1) }))).toEqual([]);
     expect(lines(scalingOf({ versions }))).toEqual([
       '  a1b2c3d4e5 wanted · 2 ready',
       '  3f2a91c04b stopped · none',
-      '    5 starts in a row failed with exit code 9: There is no model "x"',
-      '      last line of the log',
+      '    Stopped: 5 starts in a row failed: its worker ended with exit code 9.',
+      '    | loading',
+      '    | There is no model "x"',
     ]);
   });
 
