@@ -137,6 +137,8 @@ export const WorkerRow = z.object({
   /** The version of what the worker was started with (`CASOLA_VERSION`); null: it names none. */
   version: text.nullable(),
   host: text.nullable(),
+  /** Whether the worker's machine is being taken away, or was when the worker last reported. */
+  preempted: z.boolean(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
   /** The last activity of a lost worker: "was running 3 jobs". */
   was_doing: text.nullable(),

@@ -112,6 +112,8 @@ export const Heartbeat = z.object({
   capacity: count.optional(),
   ...Measured.partial().shape,
   ...Counted.partial().shape,
+  /** Whether a provider takes the worker's machine away; left out: it does not, as far as the worker knows. */
+  preempted: z.boolean().optional(),
   /** Requests that the engine put back to wait for want of KV cache, since its start. */
   preemptions: count.optional(),
   gpus: z.array(GpuReading).max(64).optional(),

@@ -154,7 +154,14 @@ export const JobProgress = z.object({
 export type JobProgress = z.infer<typeof JobProgress>;
 
 /** Asks for no more jobs, for good; the connection stays for results. */
-const Drain = z.object({ type: z.literal('drain') });
+const Drain = z.object({
+  type: z.literal('drain'),
+  /**
+   * Extension: `preempted` if a provider takes the worker's machine away; left out: the worker was told to end. A
+   * second `drain` may say so later.
+   */
+  reason: z.enum(['preempted']).optional().catch(undefined),
+});
 /** Asks for no jobs until `resume`. */
 const Pause = z.object({ type: z.literal('pause') });
 const Resume = z.object({ type: z.literal('resume') });

@@ -4,7 +4,7 @@ import { progress, renew } from './commands/renew.ts';
 import { release, settleError, settleResult, settleResultRef } from './commands/settle.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
-import type { Connection } from './store/ports.ts';
+import type { Connection, Session } from './store/ports.ts';
 import { setAdapters } from './store/session-table.ts';
 
 /** Bounds the unknown types of frames that are remembered. */
@@ -89,7 +89,10 @@ export class Frames {
       case 'drain':
         // The worker's process ends when all its settlements are acknowledged.
         core.projections.write();
-        return setDispatch(core, worker, { draining: true });
+        return setDispatch(core, worker, {
+          draining: true,
+          ...(frame.reason === 'preempted' && { preempted: true }),
+        });
       case 'pause':
         return setDispatch(core, worker, { paused: true });
       case 'resume':
@@ -109,7 +112,7 @@ export class Frames {
   }
 }
 
-function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
+function setDispatch(core: Core, worker: Worker, change: Partial<Session>): void {
   worker.session = { ...worker.session, ...change };
   worker.connection.save(worker.session);
   core.workers.changes += 1;

@@ -7,6 +7,8 @@ export interface SessionShare {
   config_id: string;
   /** Whether the worker takes jobs, takes none for now, or finishes those that it has. */
   state: 'ready' | 'paused' | 'draining';
+  /** Whether the worker drains because its machine is being taken away; left out: it has not said so. */
+  preempted?: boolean;
   protocol: 'base' | 'extended';
   capacity: number;
   running: number;
@@ -80,6 +82,11 @@ export function newMachine(worker_id: string): Machine {
 /** Returns the launch that wants the machine now, or null if none does. */
 export function wantedBy({ launch }: Machine): LaunchRecord | null {
   return launch && !isFinal(launch) ? launch : null;
+}
+
+/** Returns whether a provider takes the machine away, or took it away, as its worker said. */
+export function isPreempted({ session, heartbeat }: Machine): boolean {
+  return session?.preempted === true || heartbeat?.preempted === true;
 }
 
 /** Returns whether the scheduler launched the machine and it is gone. */

@@ -12,7 +12,7 @@ import {
   prefixOf,
   terminated,
 } from './launch.ts';
-import { wantedBy } from './machines.ts';
+import { isPreempted, wantedBy } from './machines.ts';
 import { hostOf } from './providers.ts';
 import type { LauncherReport, ListedMachine, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
@@ -235,7 +235,7 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): 
   else if (next.state === 'accepted') next = { ...next, order_due_at: null };
   if (machine.state === 'ended' && next.state !== 'terminating') {
     // A machine that was ordered to end has not failed.
-    const cause = next.state === 'draining' ? null : causeOfEnd(next, machine);
+    const cause = next.state === 'draining' ? null : causeOfEnd(next, machine, hasNotice(core, next));
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
   }
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
@@ -264,23 +264,35 @@ function miss(core: Core, launch: LaunchRecord, { begun_at, host }: CompleteList
   const missed_since = launch.missed_since ?? begun_at;
   const missed = { ...launch, missed_lists: launch.missed_lists + 1, missed_since };
   if (begun_at - missed_since < listsApartMs(host)) return core.launches.save(missed);
-  core.launches.save(ended(missed, core.now(), causeOfLoss(missed)));
+  core.launches.save(ended(missed, core.now(), causeOfLoss(missed, hasNotice(core, missed))));
+}
+
+/** Returns whether the launch's worker said that its machine is taken away. */
+function hasNotice({ machines }: Core, { name }: LaunchRecord): boolean {
+  const machine = machines.byName.get(name);
+  return machine !== undefined && isPreempted(machine);
 }
 
 /**
  * Returns why a machine that is listed as ended failed. A spot machine that served and ended without an exit code was
  * taken back; one that had not become ready may be a container that fails by itself.
  */
-function causeOfEnd({ is_spot, ready_at, exit_code }: LaunchRecord, machine: ListedMachine): FailureCause {
+function causeOfEnd(
+  { is_spot, ready_at, exit_code }: LaunchRecord,
+  machine: ListedMachine,
+  hadNotice: boolean,
+): FailureCause {
+  if (hadNotice) return 'preempted';
   if (is_spot && machine.preempted) return 'preempted';
   if (machine.no_capacity) return 'no_capacity';
   return is_spot && ready_at !== null && exit_code === null ? 'preempted' : 'exited';
 }
 
 /** Returns why a machine that is not listed any more failed: a spot machine that existed was taken back. */
-function causeOfLoss(launch: LaunchRecord): LaunchRecord['cause'] {
+function causeOfLoss(launch: LaunchRecord, hadNotice: boolean): LaunchRecord['cause'] {
   const { state, cause, is_spot } = launch;
   if (state === 'terminating' || state === 'draining') return cause;
+  if (hadNotice) return 'preempted';
   if (is_spot && exists(launch)) return 'preempted';
   return state === 'ready' ? 'lost' : 'vanished';
 }

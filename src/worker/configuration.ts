@@ -83,6 +83,8 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * bounds.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
+    noticeFile: given.CASOLA_NOTICE_FILE ?? null,
+    metadataUrl: given.CASOLA_METADATA_URL.replace(/\/+$/, ''),
     /** The worker ends after this long without a queue, s; 0: never. */
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
     /** The price of the worker's machine, US dollars an hour; null: not known. */

@@ -15,6 +15,8 @@ import { type AwaitedSettings, EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/file-access.ts';
 import { DiskSpool } from './jobs/disk-spool.ts';
 import { machineId, terminateOwnMachine } from './machine.ts';
+import { metadataAt } from './notices/metadata.ts';
+import { NoticeWatch } from './notices/watch.ts';
 import type { Ports } from './ports.ts';
 import { openQueue, type QueueAccess, QueueWatch } from './queue-access.ts';
 import { listenToSupervisor, SUPERVISOR } from './supervisor-channel.ts';
@@ -99,18 +101,28 @@ async function work(
   const signals = endSignals();
   // The time by which the last spans have to be sent, on the clock of `performance`.
   let spansUntil = Number.POSITIVE_INFINITY;
-  const end = () => {
-    const graceMs = configuration.graceSeconds * 1000;
+  const ownGraceMs = configuration.graceSeconds * 1000;
+  const end = (graceMs = ownGraceMs, isPreempted = false) => {
     logging.mustEndWithin(endOfStep('worker_lines', graceMs));
-    spansUntil = performance.now() + endOfStep('spans', graceMs);
+    spansUntil = Math.min(spansUntil, performance.now() + endOfStep('spans', graceMs));
     const endsAt = systemClock.now() + graceMs;
-    void queue.stopTaking(graceMs).then(() => worker.drain(Math.max(0, endsAt - systemClock.now()) / 1000));
+    void queue
+      .stopTaking(graceMs)
+      .then(() => worker.drain(Math.max(0, endsAt - systemClock.now()) / 1000, isPreempted));
   };
-  void signals.first.then(end);
+  void signals.first.then(() => end());
   void signals.second.then(() => {
     logging.mustEndWithin(0);
     spansUntil = 0;
     worker.force();
+  });
+  const notices = new NoticeWatch({
+    clock: systemClock,
+    log,
+    ask: metadataAt(configuration.metadataUrl),
+    file: configuration.noticeFile,
+    graceMs: ownGraceMs,
+    drain: (graceMs) => end(graceMs, true),
   });
   const hangUp = listenToSupervisor(worker, watch, log);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
@@ -120,11 +132,13 @@ async function work(
   watch.start();
   queueWatch.start();
   metrics?.start();
+  notices.start();
   try {
     const code = await ended.promise;
     if (code === EXIT.queueLost) await terminateOwnMachine(env, ports, log);
     return code || (queue.exitCode() ?? code);
   } finally {
+    await notices.stop();
     queue.close();
     watch.stop();
     queueWatch.stop();

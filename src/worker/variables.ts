@@ -103,6 +103,9 @@ export const workerVariables = {
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(bounds.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(GRACE_SECONDS),
+  CASOLA_NOTICE_FILE: variable.path().optional(),
+  /** The metadata services of AWS, Google Cloud and Azure have one address. */
+  CASOLA_METADATA_URL: variable.baseUrl('http:').default('http://169.254.169.254'),
   WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),
   WORKER_PRICE_PER_HOUR: variable.number(0, MOST_PRICE).optional(),
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(GRACE_SECONDS),

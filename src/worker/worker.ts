@@ -58,6 +58,7 @@ export class Worker {
   readonly #load: LoadWatch;
   #models: string[] = [];
   #drain: Drain | null = null;
+  #preempted = false;
   #exitCode: number = EXIT.ok;
   #lastWords: Beat = { status: 'stopping' };
   #isLoading = false;
@@ -196,20 +197,21 @@ export class Worker {
   /**
    * Takes no more jobs: those that can finish in time do, the rest are released. In a second drain the shorter grace
    * counts.
+   * @param isPreempted whether the machine is being taken away
    */
-  drain(graceSeconds: number = this.#settings.graceSeconds): void {
-    if (this.#drain) {
-      if (graceSeconds === 0) this.#drain.hurry();
-      return;
-    }
+  drain(graceSeconds: number = this.#settings.graceSeconds, isPreempted = false): void {
+    if (this.#isEnding) return;
     const shown = Math.round(graceSeconds * 10) / 10;
     this.#ports.log.info({ running: this.#jobs.held.running, grace_s: shown }, 'draining');
-    this.#drain = this.#createDrain(graceSeconds * 1000);
+    const graceMs = graceSeconds * 1000;
+    if (this.#drain) this.#drain.within(graceMs);
+    else this.#drain = this.#createDrain(graceMs);
     this.#jobs.closedFor ??= 'draining';
-    this.#session.drain();
+    this.#preempted ||= isPreempted;
+    this.#session.drain(isPreempted);
     if (this.#exitCode === EXIT.ok) this.status.changed();
     this.#jobs.releaseUnstarted();
-    this.#jobs.releaseUnfinishable(graceSeconds * 1000);
+    this.#jobs.releaseUnfinishable(graceMs);
     this.#drain.check();
   }
 
@@ -280,6 +282,7 @@ export class Worker {
       post,
       status: () => this.#statusNow(),
       models: () => this.#models,
+      isPreempted: () => this.#preempted,
       running: () => this.#jobs.held.running,
       outage: () => this.#jobs.outage,
     };

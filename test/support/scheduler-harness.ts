@@ -2,6 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { createTables, type Row, type SqlValue } from '../../src/durable/ports.ts';
 import { Machines } from '../../src/fleet/machines.ts';
 import { FLEET_TABLES } from '../../src/fleet/tables.ts';
+import type { Heartbeat } from '../../src/protocol/index.ts';
 import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
 import type { SessionShare } from '../../src/scheduler/machines.ts';
 import type { LauncherReport, ListedMachine, OrderResult } from '../../src/scheduler/rpc.ts';
@@ -113,6 +114,10 @@ export class SchedulerHarness {
       ...more,
     };
     this.sessions = [...others, session];
+  }
+
+  heartbeat(instance_id: string, more: Pick<Heartbeat, 'status' | 'preempted'>): void {
+    this.#machines.heartbeat({ instance_id, ...more }, this.now);
   }
 
   /** A row as it is on disk. */

@@ -207,13 +207,14 @@ function Doing({ worker }: { worker: WorkerRow }) {
 }
 
 /**
- * Returns words such as `asleep` or `sql, french`: the step of the worker's start, whether its engine has the shared
- * GPU, and its loaded adapters.
+ * Returns words such as `asleep` or `sql, french`: whether the worker's machine is being taken away, the step of its
+ * start, whether its engine has the shared GPU, and its loaded adapters.
  */
-export function engineWords({ phase, engine_asleep, adapters }: WorkerRow): string {
+export function engineWords({ phase, engine_asleep, adapters, preempted }: WorkerRow): string {
   const turn = engine_asleep === null ? null : engine_asleep ? 'asleep' : 'awake';
   const loaded = adapters === null ? null : adapters.loaded.join(', ');
-  return [phase, turn, loaded].filter(Boolean).join(' · ');
+  const leaving = preempted ? 'its machine is being taken away' : null;
+  return [leaving, phase, turn, loaded].filter(Boolean).join(' · ');
 }
 
 /** Shows a start such as `load ▇▇▇▁ 1:12 of ~2:40`, amber once it takes longer than usual. */

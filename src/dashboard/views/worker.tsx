@@ -70,7 +70,17 @@ function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined 
 }
 
 /** Shows what is wrong with a worker, and what to do. */
-function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker: WorkerRow }) {
+function Trouble({ worker: { error, was_doing, disconnected, state, preempted } }: { worker: WorkerRow }) {
+  if (preempted && state === 'draining') {
+    return (
+      <section class="trouble warn" aria-label="Machine">
+        <p>
+          Its machine is being taken away by the provider. It takes no more jobs; its answers go on at other
+          workers.
+        </p>
+      </section>
+    );
+  }
   if (error) {
     return (
       <section class="trouble bad" aria-label="Error">

@@ -153,10 +153,11 @@ function itemOf(worker: WorkerRow, now: number): Item | null {
   };
 }
 
+/** Reports a worker that is lost, unless its machine was taken away: then nobody need look for it. */
 function missing(worker: WorkerRow, now: number): Item | null {
-  const { state, disconnected } = worker;
+  const { state, disconnected, preempted } = worker;
   const id = workerName(worker.worker_id);
-  if (state === 'late' || now - (worker.state_since ?? now) > LOST_TOLD_FOR_MS) return null;
+  if (preempted || state === 'late' || now - (worker.state_since ?? now) > LOST_TOLD_FOR_MS) return null;
   const how = disconnected ? `; its connection ended: ${firstLine(disconnected.reason, 100)}` : '';
   return {
     code: 'worker_lost',

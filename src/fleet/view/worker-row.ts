@@ -6,6 +6,7 @@ import {
   type WorkerRow,
   type WorkerState,
 } from '../../protocol/index.ts';
+import { isPreempted } from '../../scheduler/machines.ts';
 import type { Machine } from '../rpc.ts';
 import { counted, firstLine, percent, span } from './words.ts';
 
@@ -117,6 +118,7 @@ export function workerRow(
     worker_version: beat?.worker_version ?? instance?.worker_version ?? null,
     version: instance?.version ?? null,
     host: beat?.host ?? instance?.host ?? null,
+    preempted: isPreempted(machine),
     error: errorOf(machine, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(machine) : null,
     disconnected: machine.disconnected,
@@ -189,13 +191,13 @@ export function doing(row: WorkerRow, now: number): string {
     case 'paused':
       return 'takes no jobs for now';
     case 'draining':
-      return 'drains';
+      return row.preempted ? 'drains, since its machine is being taken away' : 'drains';
     case 'error':
       return `failed: ${firstLine(row.error?.message ?? 'it does not say why', 120)}`;
     case 'lost':
       return `is lost; it ${row.was_doing}`;
     case 'stopped':
-      return 'stopped';
+      return row.preempted ? 'stopped, since its machine was taken away' : 'stopped';
     default:
       return 'is ready';
   }

@@ -6,6 +6,7 @@ import { type Core, leasedBy, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import type { Connection } from '../store/ports.ts';
 import { endSession, findTokenName } from '../store/session-table.ts';
+import { releaseAttempt } from './end.ts';
 
 /*
  * Rules about a worker's connection: how long its leases last, which connections may be its own, and what becomes of
@@ -14,7 +15,7 @@ import { endSession, findTokenName } from '../store/session-table.ts';
 
 /**
  * Handles the close of a control socket. The worker may only have lost the network: its jobs wait for it until the
- * reconnect grace is over.
+ * reconnect grace is over. Stored jobs of a machine that is being taken away do not wait.
  */
 export function loseConnection(core: Core, connection: Connection, reason: string): void {
   const worker = core.workers.remove(connection);
@@ -23,6 +24,11 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
   const now = core.now();
   const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
   for (const job of leasedBy(core, worker.session.worker_id)) {
+    // A machine that is taken away does not come back, and its jobs are not to blame.
+    if (worker.session.preempted && job.mode === 'stored') {
+      releaseAttempt(core, job, 'its machine was taken away');
+      continue;
+    }
     storeOf(core, job).orphan(job, graceEnds, ORPHANED.byWorker);
     emit(core, job, 'disconnected');
   }

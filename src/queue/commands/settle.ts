@@ -192,7 +192,9 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
       const delayMs = reason === 'draining' ? 0 : RELEASED_DELAY_MS;
       // The times of a waiting job are reported by the gateway when it requests the rest of the answer.
       const timed = timing && job.mode === 'stored' ? { ...job, ...timesOf(job, core.now(), timing) } : job;
-      releaseAttempt(core, timed, reason, { reason, delayMs, partial: frame.partial });
+      const isPreempted = reason === 'draining' && worker.session.preempted === true;
+      const why = isPreempted ? 'draining: its machine is being taken away' : reason;
+      releaseAttempt(core, timed, why, { reason, delayMs, partial: frame.partial });
     }
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);

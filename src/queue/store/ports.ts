@@ -80,6 +80,8 @@ export interface Session {
   extended: boolean;
   paused: boolean;
   draining: boolean;
+  /** Whether the worker drains because its machine is being taken away; left out: it has not said so. */
+  preempted?: boolean;
   boot_id: string | null;
   /** The machine that the worker runs on; null if the worker does not report it. */
   machine_id: string | null;

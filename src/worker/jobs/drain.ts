@@ -55,15 +55,20 @@ export class Drain {
     if (this.#phase === 'settling' && this.#ports.isSettled()) this.#finish();
   }
 
-  /** Ends the grace at once: running jobs are released now. */
-  hurry(): void {
-    if (this.#phase !== 'finishing') return;
+  /**
+   * Shortens the grace; a longer one than what is left of it changes nothing. Without grace, running jobs are released
+   * now.
+   */
+  within(graceMs: number): void {
     const { clock } = this.#ports;
+    const endsAt = clock.now() + graceMs + FORCE_MS;
+    if (this.#phase !== 'finishing' || endsAt >= this.#endsAt) return;
     clock.clearTimeout(this.#graceTimer);
     clock.clearTimeout(this.#forceTimer);
-    this.#endsAt = clock.now() + FORCE_MS;
-    this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_MS);
-    this.#graceOver();
+    this.#endsAt = endsAt;
+    this.#forceTimer = clock.setTimeout(() => this.#finish(), graceMs + FORCE_MS);
+    if (graceMs > 0) this.#graceTimer = clock.setTimeout(() => this.#graceOver(), graceMs);
+    else this.#graceOver();
   }
 
   /** Ends the drain at once, whatever is unfinished. */

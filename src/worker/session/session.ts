@@ -27,7 +27,7 @@ import { denialOf, type SocketClose } from './socket.ts';
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
 
 /** The last thing that the queue was told about dispatch. */
-type Told = 'dispatch' | 'pause' | 'drain';
+type Told = 'dispatch' | 'pause' | 'drain' | 'preempted';
 
 /** Owns the control socket: one loop compares the present state with the wanted state, and acts on the difference. */
 export class Session {
@@ -43,6 +43,7 @@ export class Session {
   #engineHealthy = false;
   #underPressure = false;
   #draining = false;
+  #preempted = false;
   /**
    * The last agreement with the queue. It outlives its connection, to tell which frames a queue out of reach would
    * accept.
@@ -125,9 +126,13 @@ export class Session {
     this.#wake(WAKE.resultsFound);
   }
 
-  /** Takes no more jobs, for good. The connection stays open for results. */
-  drain(): void {
+  /**
+   * Takes no more jobs, for good. The connection stays open for results.
+   * @param isPreempted whether the machine is being taken away
+   */
+  drain(isPreempted: boolean): void {
     this.#draining = true;
+    this.#preempted ||= isPreempted;
     this.#wake(WAKE.drainAsked);
   }
 
@@ -255,10 +260,12 @@ export class Session {
   /** Tells the queue whether it may dispatch jobs, unless it knows already. */
   #tell(): void {
     const mayDispatch = this.#engineHealthy && !this.#underPressure;
-    const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';
-    if (wanted === this.#told || this.#told === 'drain') return;
+    const drain: Told = this.#preempted && isExtended(this.#peer) ? 'preempted' : 'drain';
+    const wanted: Told = this.#draining ? drain : mayDispatch ? 'dispatch' : 'pause';
+    if (wanted === this.#told) return;
     this.#told = wanted;
-    this.send({ type: wanted === 'dispatch' ? 'resume' : wanted });
+    if (wanted === 'preempted') this.send({ type: 'drain', reason: 'preempted' });
+    else this.send({ type: wanted === 'dispatch' ? 'resume' : wanted });
   }
 
   #receive(data: string | Uint8Array): void {

@@ -23,6 +23,8 @@ export interface WorkerStatusPorts
   status(): 'starting' | 'running' | 'draining' | null;
   /** Returns the names that the engine answers to; empty while the engine is not up. */
   models(): readonly string[];
+  /** Returns whether the worker's machine is being taken away. */
+  isPreempted(): boolean;
   /** Returns the number of jobs in slots. */
   running(): number;
   /** Returns why finished results are in memory only; null: they are not. */
@@ -180,6 +182,7 @@ export class WorkerStatus {
         worker_version: instance.worker_version,
         host: instance.host,
         model: this.#ports.models()[0] ?? instance.model,
+        preempted: this.#ports.isPreempted() || undefined,
         spool_bytes: this.#ports.spool?.bytes,
         engine_running: gauges ? Math.round(gauges.running) : undefined,
         engine_waiting: gauges ? Math.round(gauges.waiting) : undefined,

@@ -29,6 +29,39 @@ describe('a release', () => {
     expect(staying.lastJob().job_id).toBe(id);
   });
 
+  it('of a worker whose machine is taken away says so in the ledger', () => {
+    const queue = new QueueHarness();
+    const leaving = queue.worker('leaving');
+    const id = queue.job();
+    queue.say(leaving, { type: 'drain', reason: 'preempted' });
+    expect(queue.queue.read('sessions')).toMatchObject([{ state: 'draining', preempted: true }]);
+    const { job_id, fence_token } = leaving.lastJob();
+    queue.say(leaving, { type: 'job_release', job_id, fence_token, reason: 'draining' });
+    expect(
+      queue.queue.read('ledger', id, null)!.steps.map(({ step, detail }) => [step, detail]),
+    ).toContainEqual(['released', 'draining: its machine is being taken away']);
+  });
+
+  it('follows the connection of a machine that is taken away: stored jobs go on at once, uncharged', () => {
+    const queue = new QueueHarness();
+    const leaving = queue.worker('leaving');
+    const id = queue.job({ max_attempts: 1 });
+    const staying = queue.worker('staying');
+    queue.say(leaving, { type: 'drain' });
+    queue.say(leaving, { type: 'drain', reason: 'preempted' });
+    queue.drop(leaving);
+    expect(staying.lastJob().job_id).toBe(id);
+    expect(queue.queue.read('get', id, null)).toMatchObject({ attempts: 1, attempt_errors: [] });
+  });
+
+  it('is not believed of a reason for a drain that this version does not know', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.say(worker, { type: 'drain', reason: 'of a later version' as 'preempted' });
+    expect(queue.queue.read('sessions')).toMatchObject([{ state: 'draining' }]);
+    expect(queue.queue.read('sessions')[0]).not.toHaveProperty('preempted');
+  });
+
   it('counts only from the worker that holds the job, with the token of its attempt', () => {
     const queue = new QueueHarness();
     const holder = queue.worker('holder', { capacity: 2 });

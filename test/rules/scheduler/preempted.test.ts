@@ -57,6 +57,26 @@ describe('a spot machine', () => {
     expect(fleet.row(other.id)).toMatchObject({ cause: 'preempted' });
   });
 
+  it.each([true, false])('was taken back where its worker said so, ready (%s) or not', (isReady) => {
+    const { id, name } = launched({ isReady });
+    fleet.heartbeat(name, { status: 'stopping', preempted: true });
+    fleet.sessions = [];
+    ends(name, { exit_code: 0 });
+    expect(fleet.row(id)).toMatchObject({ cause: 'preempted' });
+  });
+
+  it('is replaced as soon as its worker says so', () => {
+    const machines = [{ provider: 'here', spot: true, price_per_hour: 0.4 }];
+    fleet.apply({ min: 1, max: 2, machines, spot: { base: 0 } }, 'vast');
+    const { id, name } = launched();
+    fleet.session(name, { state: 'draining', preempted: true });
+    fleet.list([{ name }], 0, VAST);
+    fleet.reconcile();
+    const orders = fleet.sync(VAST).orders.filter(({ kind }) => kind === 'launch');
+    expect(orders).toHaveLength(1);
+    expect(fleet.row(id).state).toBe('ready');
+  });
+
   it('has failed where its container ended by itself, or its start did', () => {
     const served = launched();
     ends(served.name, { exit_code: 4 });
