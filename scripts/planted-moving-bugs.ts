@@ -120,4 +120,18 @@ export const MOVING_BUGS: readonly Bug[] = [
     becomes: 'mayBeCut: true,',
     first_seed: 60,
   },
+  {
+    name: 'moving: a stream goes on at a worker of another model',
+    file: 'src/queue/dispatch/equals.ts',
+    line: 'fits: (core, worker, job) => mayBeGiven(core, worker, job),',
+    becomes: 'fits: () => true,',
+    first_seed: 60,
+  },
+  {
+    name: 'moving: a stored answer goes on at a worker of another model',
+    file: 'src/queue/dispatch/send.ts',
+    line: 'return goesOnExactly(core, worker, job, made_by) ? kept : null;',
+    becomes: 'return kept;',
+    first_seed: 320,
+  },
 ];

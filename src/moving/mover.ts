@@ -107,6 +107,7 @@ export class Moving implements Mover {
       worker_id: opened.asked.worker_id,
       tokens: tokensGiven(cut),
       kept: cut.ids.length,
+      ...(cut.plan.model_identity !== undefined && { model_identity: cut.plan.model_identity }),
       why: reason.message,
       moves,
       failures,

@@ -16,8 +16,15 @@ export type Stage = (typeof STAGES)[number];
 export const AnswerIdentity = z.record(z.string(), z.union([z.string(), z.number()]));
 export type AnswerIdentity = z.infer<typeof AnswerIdentity>;
 
+/**
+ * The name of a model with its revision and its tokenizer: token ids mean the same to engines of equal names only.
+ */
+export const ModelIdentity = z.string().min(1).max(1024);
+
 /** Everything that the continuation of an answer is made of, beside token ids. */
 export const MovePlan = z.object({
+  /** What the worker that makes the answer serves; left out by older workers. */
+  model_identity: ModelIdentity.optional(),
   path: z.string(),
   /** The request without its prompt, and without what a continuation says anew. */
   rest: z.record(z.string(), z.unknown()),
@@ -47,6 +54,8 @@ export const PartialAnswer = z.object({
   prompt_tokens: z.number().int().min(0),
   /** The token ids of the prompt, then those of what has been generated. */
   ids: z.array(z.number().int().min(0)).max(MOVING_IDS),
+  /** What the worker that made the part serves; left out by older workers. */
+  model_identity: ModelIdentity.optional(),
   /** The role of the message, in a chat. */
   role: z.string().max(64),
   text: z.string(),

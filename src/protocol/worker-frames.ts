@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
-import { AnswerPart, PartialAnswer } from './moves.ts';
+import { AnswerPart, ModelIdentity, PartialAnswer } from './moves.ts';
 
 /**
  * Frames that a worker sends to the queue. The first eight types are the deployed base protocol; fields marked
@@ -47,6 +47,8 @@ export const Instance = z.object({
   worker_version: z.string().max(64).optional(),
   /** The version of what the worker was started with, as its launcher or operator names it. */
   version: Version.optional(),
+  /** What the worker serves, by which answers are moved between equals alone. */
+  model_identity: ModelIdentity.optional(),
   /**
    * US dollars an hour of the worker's machine, as its operator says; the scheduler knows the price of a launched
    * machine.

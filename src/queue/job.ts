@@ -77,6 +77,13 @@ export interface StoredJob extends AnyJob {
   result_file: string | null;
 }
 
+/** The worker that made the beginning of an answer, and what it served. */
+export interface MadeBy {
+  worker_id: string | null;
+  /** Undefined: the worker does not say what it served, as older ones. */
+  model_identity: string | undefined;
+}
+
 /**
  * A job whose caller waits over a connection. It is only ever `pending` or `leased` (protocol/jobs.ts): a settled one
  * is removed. It has one attempt; the gateway decides whether another is made.
@@ -122,6 +129,8 @@ export interface WaitingJob extends AnyJob {
   earlier: EarlierAttempts | null;
   /** Workers at which attempts of the job failed, or whose answer is moved (dispatch/retries.ts). */
   failed_at: readonly string[];
+  /** Who made the beginning of a moved answer, since only its equals go on with it; null: the answer was not moved. */
+  made_by: MadeBy | null;
   /**
    * The times at which a moved answer's first worker got the job and its caller the first token, epoch ms; null if it
    * was not moved.

@@ -95,6 +95,8 @@ export interface StepView {
 interface Moved {
   /** The worker that the answer is moved from. */
   worker_id: string;
+  /** What that worker serves: only its equals go on with the answer; left out: it does not say. */
+  model_identity?: string;
   /** The tokens of the answer that the caller had been given before the move. */
   tokens: number;
   /** The tokens of the prompt and of the answer before the move, which the next worker counts again. */

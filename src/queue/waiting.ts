@@ -2,6 +2,7 @@ import { RETRY_AFTER_SECONDS, waitingFull } from '../admission/fullness.ts';
 import type { PoolStart } from '../fleet/rpc.ts';
 import { listNames, shortName } from '../protocol/index.ts';
 import { endUnfinished, timePassed } from './attempts/end.ts';
+import { mayBeGiven } from './dispatch/equals.ts';
 import { emit } from './events/projection.ts';
 import type { WaitingJob } from './job.ts';
 import { type RequestAnswer, type WaitingLineView, workerNamed } from './rpc.ts';
@@ -16,7 +17,7 @@ import { due } from './store/ports.ts';
  * rejected.
  */
 export function waitOrReject(core: Core, job: WaitingJob): void {
-  const workers = workersFor(core, job.model);
+  const workers = equalsOf(core, job, workersFor(core, job.model));
   if (rejectIfUnserviceable(core, job, workers)) return;
   const full = job.has_room ? null : waitingFull(job, core.waiting.line, core.settings);
   if (full !== null) {
@@ -47,7 +48,7 @@ export function rejectOverdue(core: Core): void {
   if (next === null || core.now() < next) return;
   for (const [model, jobs] of core.waiting.line.byModel()) {
     const workers = workersFor(core, model);
-    for (const job of jobs) rejectIfUnserviceable(core, job, workers);
+    for (const job of jobs) rejectIfUnserviceable(core, job, equalsOf(core, job, workers));
   }
   core.waiting.line.nextRejection.forget();
 }
@@ -60,7 +61,7 @@ export function nextRejection(core: Core): number | null {
     let next = Number.POSITIVE_INFINITY;
     for (const [model, jobs] of line.byModel()) {
       const workers = workersFor(core, model);
-      for (const job of jobs) next = Math.min(next, rejectedAt(core, job, workers));
+      for (const job of jobs) next = Math.min(next, rejectedAt(core, job, equalsOf(core, job, workers)));
     }
     return next;
   });
@@ -174,6 +175,11 @@ function workersFor(core: Core, model: string | null): Worker[] {
   return core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
 }
 
+/** Returns those of the workers that may be given the job: of a moved answer only some may. */
+function equalsOf(core: Core, job: WaitingJob, workers: readonly Worker[]): readonly Worker[] {
+  return job.made_by === null ? workers : workers.filter((worker) => mayBeGiven(core, worker, job));
+}
+
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
 function noWorker(core: Core, job: WaitingJob): Rejection {
@@ -183,6 +189,11 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
   if (alone !== null) {
     const message = `the worker "${shortName(alone)}", which has what is asked for, is not connected any more`;
     return { kind: 'refused', reason: 'worker_gone', message, retry_after_seconds: 0 };
+  }
+  if (job.made_by !== null) {
+    const message =
+      'no worker is connected that serves the same model, in the same revision and with the same tokenizer';
+    return again('no_worker', message);
   }
   const asked = `the model "${shortName(model ?? '')}"`;
   if (model !== null && config_id === '') {

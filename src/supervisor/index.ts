@@ -3,7 +3,7 @@ import {
   engineConfiguration,
   readEngineConfiguration,
 } from '../engine/command/configuration.ts';
-import { adapterRoom, requestsSideBySide } from '../engine/command/default-flags.ts';
+import { adapterRoom, modelRevision, requestsSideBySide } from '../engine/command/default-flags.ts';
 import { type Argument, inVariables } from '../engine/command/flag-arguments.ts';
 import { readSettledEnvironment, type SettledEnvironment } from '../engine/command/flag-names.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
@@ -157,7 +157,12 @@ class Supervisor {
   #startBoth(): void {
     const { env, configuration, start, engine, given } = this.#ports;
     const args = given.flatMap(({ words }) => words);
-    const known = [requestsSideBySide(engine, args), Math.floor(performance.timeOrigin), adapterRoom(args)];
+    const known = [
+      requestsSideBySide(engine, args),
+      Math.floor(performance.timeOrigin),
+      adapterRoom(args),
+      modelRevision(args) ?? '',
+    ];
     // The worker starts first, since it reports the engine's start.
     this.#worker = startWorker([...programArguments('worker'), ...known.map(String)], env, {
       onMessage: (message) => this.#onWorkerMessage(message),

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
 import { engineConfiguration, engineVariables } from '../engine/command/configuration.ts';
-import { adapterRoom, requestsSideBySide } from '../engine/command/default-flags.ts';
+import { adapterRoom, modelRevision, requestsSideBySide } from '../engine/command/default-flags.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { homeFolder } from '../process/environment.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
@@ -28,6 +28,8 @@ export interface EngineArguments {
   requests: number;
   /** The number of adapters that the engine can have loaded at once. */
   adapters: number;
+  /** The revision of the model that the engine loads; null: the newest. */
+  revision: string | null;
 }
 
 /** The configuration of a worker, as its environment sets it. */
@@ -130,6 +132,8 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
         : { path: given.ENGINE_TURNS, awakeMs: given.ENGINE_AWAKE_SECONDS * 1000 },
     /** The number of adapters that the engine can have loaded at once. */
     adapterRoom: started?.adapters ?? adapterRoom(args),
+    /** The revision of the model that the engine loads; null: the newest, or nobody knows. */
+    modelRevision: started ? started.revision : modelRevision(args),
     /** The source and the folder of adapters; null: there are none. */
     adapterStore: adapterStoreOf(given, engine.adapters),
     /** Whether the answers of this worker are moved to other workers if it cannot finish them. */

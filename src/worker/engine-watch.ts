@@ -1,12 +1,23 @@
+import { askForFirstAnswer } from '../engine/client/first-answer.ts';
 import { askCanary, HangWatch } from '../engine/client/hang.ts';
 import { type Diagnosis, diagnose, EngineHealth, type HealthState } from '../engine/client/health.ts';
+import { sleep } from '../process/clock.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
+import { modelIdentity } from './model-identity.ts';
 import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
+/** An engine has this long for its first answer, ms: some compile for ten minutes when they get their first request. */
+const FIRST_ANSWER_MS = 900_000;
+/**
+ * Whoever started the engine has this long, ms, to report that it died of its first request: the end of its log says
+ * more than a broken connection.
+ */
+const CAUSE_WITHIN_MS = 5000;
+
 export interface EngineOwner {
-  /** Called when the engine answers its health check, for the first time or again. */
+  /** Called when the engine has answered its health check and its first request, and each time it is healthy again. */
   healthy(): void;
   /** Asks the owner to kill the engine, so that it is restarted or the worker ends. */
   hung(message: string): void;
@@ -17,6 +28,8 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   startupTimeoutMs: number;
   hangSeconds: number;
   canarySeconds: number;
+  /** The revision of the model that the engine was told to load; null: none, or nobody knows. */
+  revision: string | null;
   /** The supervisor, which started the engine and takes its state; null: the engine was started elsewhere. */
   supervisor: EngineOwner | null;
   /**
@@ -46,8 +59,13 @@ export class EngineWatch {
   readonly #health: EngineHealth;
   readonly #hang: HangWatch;
   readonly #awaited: AwaitedEngine | null;
+  /** The number of the engine's life that is watched; what comes of an earlier one is void. */
+  #life = 0;
+  /** Resolves, in this life of the engine, to whether it has answered a request; null: it was not asked yet. */
+  #firstAnswer: Promise<boolean> | null = null;
   #models: string[] = [];
   #version: string | null = null;
+  #identity: string | null = null;
   #cards: ModelCard[] = [];
 
   constructor(ports: EngineWatchPorts) {
@@ -81,6 +99,7 @@ export class EngineWatch {
   }
 
   stop(): void {
+    this.#life += 1;
     this.#health.stop();
     this.#awaited?.stop();
     this.#hang.stop();
@@ -94,6 +113,8 @@ export class EngineWatch {
   /** Waits for the engine's next life: its process ended and is started again after a pause. */
   restarting(message: string, afterMs: number, advice: string): void {
     this.#hang.stop();
+    this.#life += 1;
+    this.#firstAnswer = null;
     this.#ports.worker.engineRestarting(message, advice);
     this.#health.restart(afterMs);
   }
@@ -101,7 +122,12 @@ export class EngineWatch {
   #tellHealthy(): void {
     const { worker, adapters } = this.#ports;
     const told = adapters?.engineServes(this.#models, this.#cards);
-    worker.engineHealthy(told?.names ?? this.#models, told?.cards ?? this.#cards, this.#version);
+    worker.engineHealthy(
+      told?.names ?? this.#models,
+      told?.cards ?? this.#cards,
+      this.#version,
+      this.#identity,
+    );
   }
 
   async #healthChanged(state: HealthState, message: string): Promise<void> {
@@ -114,7 +140,7 @@ export class EngineWatch {
     if (state === 'doubted' || state === 'unhealthy') worker.engineUnhealthy(message);
     if (state === 'unhealthy') this.#hang.unhealthy();
     if (state !== 'healthy') return;
-    this.#ports.supervisor?.healthy();
+    const life = this.#life;
     const [models, cards, version] = await Promise.all([
       engine.models(),
       engine.modelCards(),
@@ -124,8 +150,32 @@ export class EngineWatch {
     // A busy engine may not answer in time; the worker then keeps the models it knows.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
     this.#version = version;
+    this.#firstAnswer ??= this.#askForFirstAnswer(life);
+    if (!(await this.#firstAnswer) || this.#health.state !== 'healthy') return;
+    this.#ports.supervisor?.healthy();
     this.#tellHealthy();
     this.#hang.healthy();
+  }
+
+  /**
+   * Asks the engine of this life for its first answer, and ends the worker if none comes: slots are offered by an engine
+   * that serves, not by one that only says so.
+   */
+  async #askForFirstAnswer(life: number): Promise<boolean> {
+    const { clock, engine, supervisor, worker } = this.#ports;
+    worker.enginePhase({ phase: 'warming', atMs: clock.now() });
+    const found = await askForFirstAnswer({ engine, clock }, this.#models[0], FIRST_ANSWER_MS);
+    if (found === null) {
+      const known = { names: this.#models, cards: this.#cards, revision: this.#ports.revision };
+      const identity = await modelIdentity({ engine, clock }, known);
+      if (life === this.#life) this.#identity = identity;
+      return life === this.#life;
+    }
+    if (supervisor) await sleep(clock, CAUSE_WITHIN_MS);
+    if (life !== this.#life) return false;
+    const message = `the engine is healthy, but failed its first request: ${found.problem}. ${found.advice}`;
+    worker.engineFailed(message, false, 'transient', found.advice);
+    return false;
   }
 }
 

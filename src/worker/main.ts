@@ -92,6 +92,7 @@ async function work(
     startupTimeoutMs: engineConfiguration.startupTimeoutMs,
     hangSeconds: configuration.hangSeconds,
     canarySeconds: configuration.canarySeconds,
+    revision: configuration.modelRevision,
     supervisor: isOurs(engineConfiguration) ? SUPERVISOR : null,
     awaited: isOurs(engineConfiguration) ? null : awaitedOf(engineConfiguration),
   });
@@ -257,7 +258,8 @@ function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSetti
 
 // `import.meta.main` is not used, since Node has it only since 24.2.
 if (process.argv[1] === import.meta.filename) {
-  const [requests, containerMs, adapters] = process.argv.slice(2).map(Number);
-  const started = requests === undefined ? undefined : { requests, adapters: adapters ?? 1 };
+  const [requests, containerMs, adapters] = process.argv.slice(2, 5).map(Number);
+  const revision = process.argv[5] || null;
+  const started = requests === undefined ? undefined : { requests, adapters: adapters ?? 1, revision };
   await runMain(() => runWorker(process.env, started, containerMs));
 }

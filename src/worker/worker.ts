@@ -130,13 +130,19 @@ export class Worker {
    * @param models every name that the engine answers to, its own first
    * @param cards the engine's cards of its models
    * @param version the engine's version; null: the engine does not report it
+   * @param identity what the engine serves (model-identity.ts); null: unknown
    */
-  engineHealthy(models: string[], cards: ModelCard[] = [], version: string | null = null): void {
+  engineHealthy(
+    models: string[],
+    cards: ModelCard[] = [],
+    version: string | null = null,
+    identity: string | null = null,
+  ): void {
     this.#models = models;
     this.status.engineHealthy();
-    this.#jobs.engineIs(models, takesFields(cards, version));
+    this.#jobs.engineIs(models, takesFields(cards, version), identity);
     if (!this.#drain) this.#jobs.closedFor = null;
-    this.#session.engineHealthy(models, cards);
+    this.#session.engineHealthy(models, cards, identity);
   }
 
   /** Reports why the engine, which is started elsewhere, is not healthy yet. */

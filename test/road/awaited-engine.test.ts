@@ -50,6 +50,27 @@ it('one that refuses connections is named at once, waited for, and used when it 
   engine.close();
 });
 
+it('an engine that is healthy and fails its first request gets no jobs, and ends its worker with the reason', async () => {
+  const engine = createServer(({ method }, response) => {
+    if (method === 'POST') response.writeHead(500).end('{"error":{"message":"CUDA error: no kernel image"}}');
+    else response.end('{"data":[{"id":"tiny"}]}');
+  });
+  engine.listen(0, '127.0.0.1');
+  await once(engine, 'listening');
+  const { port } = engine.address() as { port: number };
+  const process = supervise('broken', `http://127.0.0.1:${port}`);
+  expect((await process.exited).code).toBe(EXIT.engineFailedToStart);
+  const why =
+    'the engine is healthy, but failed its first request: POST /v1/completions is 500: CUDA error: no kernel image';
+  expect(process.output()).toContain(why);
+  expect(process.output()).not.toContain('taking jobs');
+  await until(
+    async () => (await attention('broken'))?.text.includes('failed its first request'),
+    'the page tells why',
+  );
+  engine.close();
+});
+
 it('a server that is no engine is named so, and in the end too', async () => {
   const page = createServer((_request, response) => response.writeHead(404).end('nothing here'));
   page.listen(0, '127.0.0.1');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { FIRST_REQUEST } from '../../src/engine/client/first-answer.ts';
 import { type ReceivedSpan, spansOf } from '../support/otlp.ts';
 import { until } from '../support/poll.ts';
 import type { Child } from '../support/processes.ts';
@@ -37,6 +38,7 @@ beforeAll(async () => {
     const json = (value: unknown) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
     if (request.url === '/v1/models') return void json({ object: 'list', data: [{ id: 'tiny' }] });
+    if (request.headers['x-request-id'] === FIRST_REQUEST) return void json({ choices: [{ text: 'Hi.' }] });
     if (request.url !== '/v1/chat/completions') return void response.end();
     asked.push(request.headers);
     if (isStuck) return;

@@ -1,3 +1,4 @@
+import { FIRST_REQUEST } from '../../src/engine/client/first-answer.ts';
 import {
   type EngineAnswer,
   type EngineCall,
@@ -8,8 +9,9 @@ import {
 } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import { readBody } from '../support/engine-call.ts';
+import { answered } from '../support/fake-engine.ts';
 import type { Random } from '../support/random.ts';
-import { continuableAnswer, type GenerationBody } from './continuable-answer.ts';
+import { continuableAnswer, type GenerationBody, isOfAnotherModel } from './continuable-answer.ts';
 import type { EngineAdapters } from './engine-adapters.ts';
 import type { PrefillEngine } from './prefill-engine.ts';
 import type { SleepMode } from './sleeping-engine.ts';
@@ -64,6 +66,7 @@ export interface EnginePorts {
   worker: string;
   /** As of its plan. */
   tellsIds: boolean;
+  model: number;
   adapters: EngineAdapters;
   /** Null: it has its GPU for itself. */
   sleep: SleepMode | null;
@@ -75,6 +78,7 @@ export interface EnginePorts {
   holdMs(jobId: string): number;
   /** The fence token under which the worker runs this job. */
   fenceOf(jobId: string): number;
+  violated(promise: string, message: string): void;
   begun(exchange: Omit<Exchange, 'id' | keyof Saying>, say: (id: number) => Saying): Exchange;
   ended(exchange: Exchange): void;
 }
@@ -106,6 +110,7 @@ export class SimulatedEngine implements EngineClient {
   async request(call: EngineCall): Promise<EngineAnswer> {
     const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
+    if (call.requestId === FIRST_REQUEST) return await answered('{"choices":[{"text":"Hi"}]}');
     const { sleep, adapters } = this.#ports;
     const turning = sleep?.route(call);
     if (turning) return await turning;
@@ -122,6 +127,7 @@ export class SimulatedEngine implements EngineClient {
     if (call.path === '/detokenize') return detokenized();
     const lost = this.#ports.prefiller?.read(call, body);
     if (lost) return lost;
+    this.#checkModel(jobId, body);
     const streams = body.stream === true;
     const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
@@ -141,7 +147,10 @@ export class SimulatedEngine implements EngineClient {
       (id) => {
         const prompt = body.token_ids ?? body.messages;
         if (status !== 200 || !prompt?.length) return plain(id, status, body, ending, tokens, random);
-        return streams ? continuing(id, body, ending, random.next()) : inOnePiece(id, body, ending);
+        const { model } = this.#ports;
+        return streams
+          ? continuing(id, body, ending, random.next(), model)
+          : inOnePiece(id, body, ending, model);
       },
     );
     this.#ports.adapters.begun(exchange, body.model);
@@ -155,6 +164,14 @@ export class SimulatedEngine implements EngineClient {
     await this.#sleep(thinksMs + this.#ports.holdMs(jobId), call.signal, exchange);
     const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
     return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
+  }
+
+  /** Ids mean something else to another model. */
+  #checkModel(jobId: string, { kv_transfer_params, token_ids }: Body): void {
+    const { model, violated, worker } = this.#ports;
+    const ids = kv_transfer_params?.prompt_token_ids ?? token_ids ?? [];
+    if (isOfAnotherModel(ids, model))
+      violated('answers go on between equals alone', `${jobId} at ${worker}, whose model is ${model}`);
   }
 
   /** Pieces of any size, as a network cuts them. */
@@ -265,17 +282,18 @@ function detokenized(): EngineAnswer {
   return { status: 200, headers: { 'content-type': 'application/json' }, body: body() };
 }
 
-function continuing(id: number, body: Body, ending: Ending, share: number): Saying {
-  const { wanted, ...saying } = continuableAnswer(`x-${id}-x`, id, body, {
+function continuing(id: number, body: Body, ending: Ending, share: number, model: number): Saying {
+  const how = {
     isFinished: ending !== 'no_finish',
     gaveUpAt: ending === 'aborted_by_engine' ? share : null,
-  });
+  };
+  const { wanted, ...saying } = continuableAnswer(`x-${id}-x`, id, body, how, model);
   return { ...saying, bytes: wanted.plain, counted: wanted.counted };
 }
 
 /** The same answer, not streamed. */
-function inOnePiece(id: number, body: Body, ending: Ending): Saying {
-  const whole = continuableAnswer(`x-${id}-x`, id, body, { isFinished: true, gaveUpAt: null });
+function inOnePiece(id: number, body: Body, ending: Ending, model: number): Saying {
+  const whole = continuableAnswer(`x-${id}-x`, id, body, { isFinished: true, gaveUpAt: null }, model);
   const { text, reasoning, finishReason, promptTokens, tokens } = whole;
   const reason = ending === 'aborted_by_engine' ? 'abort' : finishReason;
   const message = { role: 'assistant', content: text, ...(reasoning !== '' && { reasoning }) };

@@ -47,6 +47,8 @@ export interface WorkerPlan {
   moves: boolean;
   /** Its engine tells token ids, and goes on from them; others know no such fields. */
   tellsIds: boolean;
+  /** Which model its engine serves under the name that all have: ids of one mean nothing to the other. */
+  model: 0 | 1;
   /** Null: it loads none. */
   adapters: AdapterPlan | null;
   /** A second engine prefills long prompts for its own. */
@@ -182,6 +184,7 @@ export function drawPlan(seed: number): Plan {
     clockOffsetMs: random.int(-3_600_000, 3_600_000),
     moves: true,
     tellsIds: true,
+    model: 0 as 0 | 1,
     adapters: drawAdapters(seed, `w${index + 1}`),
     prefills: new Random(seed, `prefills w${index + 1}`).chance(0.3),
     sharesGpu: false,
@@ -191,6 +194,8 @@ export function drawPlan(seed: number): Plan {
   const other = new Random(seed, 'engines');
   if (other.chance(0.2))
     Object.assign(workers[0]!, { moves: other.chance(0.5), tellsIds: other.chance(0.5), prefills: false });
+  // The pool has been changed, and its workers are replaced.
+  if (new Random(seed, 'models').chance(0.2)) Object.assign(workers.at(-1)!, { model: 1 });
   const base = drawBaseWorkers(new Random(seed, 'base'));
   workers.push(...base);
   const batches = drawBatches(seed, troubleEndsMs);
@@ -250,6 +255,7 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     clockOffsetMs: 0,
     moves: false,
     tellsIds: true,
+    model: 0 as const,
   }));
 }
 

@@ -27,7 +27,7 @@ export function storedChat({ content, maxTokens, stop, thinks }: StoredPrompt): 
 /** What is wrong with a result; null: it is what an engine says that nothing disturbs, wherever its parts were made. */
 export function wrongResult(prompt: StoredPrompt, result: string): string | null {
   const ending = { isFinished: true, gaveUpAt: null };
-  const { text, reasoning, tokens } = continuableAnswer('', 0, storedChat(prompt), ending);
+  const { text, reasoning, tokens } = continuableAnswer('', 0, storedChat(prompt), ending, 0);
   const { completion, response } = JSON.parse(result) as {
     completion?: Completion;
     response?: { body: Completion };

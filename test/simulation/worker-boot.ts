@@ -1,3 +1,5 @@
+import { FIRST_REQUEST } from '../../src/engine/client/first-answer.ts';
+import { type EngineClient, readPieces } from '../../src/engine/client/types.ts';
 import { Adapters } from '../../src/worker/adapters/adapters.ts';
 import type { Clock, Timer } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';
@@ -46,6 +48,7 @@ export class Boot implements ClientProcess {
   readonly worker: Worker | BaseWorker;
   readonly #adapters: Adapters | null;
   readonly #swapped: SwappedEngine | null;
+  readonly #model: number;
   readonly #isBase: boolean;
   readonly #oracle: Oracle;
   readonly links: Link[] = [];
@@ -72,6 +75,7 @@ export class Boot implements ClientProcess {
     this.name = plan.name;
     this.boot = `${plan.name}.${number}`;
     this.#isBase = plan.isBase;
+    this.#model = plan.model;
     this.#oracle = oracle;
     this.#left = disk.newest();
     const random = new Random(seed, `boot ${this.boot}`);
@@ -129,6 +133,8 @@ export class Boot implements ClientProcess {
         return hold ? holds.int(hold.from, hold.to) : 0;
       },
       tellsIds: plan.tellsIds,
+      model: plan.model,
+      violated: (promise, message) => oracle.violated(promise, message),
       fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
       begun: (exchange, say) => oracle.exchangeBegun(exchange, say),
       ended: (exchange) => oracle.exchangeEnded(exchange),
@@ -223,8 +229,10 @@ export class Boot implements ClientProcess {
   /** What a watch does when the engine answers as it should. */
   async engineHealthy(): Promise<void> {
     const names = await this.engine.models();
-    await this.#swapped?.probe(1000);
-    this.worker.engineHealthy(this.#adapters?.engineServes(names, []).names ?? names);
+    // It keeps its first turn until it has answered.
+    if (this.#swapped) await firstAnswer(this.#swapped).catch(() => {});
+    const served = this.#adapters?.engineServes(names, []).names ?? names;
+    this.worker.engineHealthy(served, [], null, `tiny@${this.#model}@`);
   }
 
   /** From the `swap` command. */
@@ -310,4 +318,15 @@ export class Boot implements ClientProcess {
       },
     };
   }
+}
+
+async function firstAnswer(engine: EngineClient): Promise<void> {
+  const { signal } = new AbortController();
+  const { body } = await engine.request({
+    method: 'POST',
+    path: '/v1/completions',
+    requestId: FIRST_REQUEST,
+    signal,
+  });
+  await readPieces(body, () => {});
 }

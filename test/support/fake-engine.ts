@@ -1,3 +1,4 @@
+import { FIRST_REQUEST } from '../../src/engine/client/first-answer.ts';
 import type { EngineAnswer, EngineCall, EngineClient, EngineGauges } from '../../src/engine/client/types.ts';
 import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 import { readBody } from './engine-call.ts';
@@ -115,6 +116,7 @@ export class FakeEngine implements EngineClient {
   }
 
   request(call: EngineCall): Promise<EngineAnswer> {
+    if (call.requestId === FIRST_REQUEST) return answered('{"choices":[{"text":"Hi"}]}');
     const exchange = new FakeExchange(call);
     this.exchanges.push(exchange);
     return exchange.promise;
@@ -148,4 +150,12 @@ export class FakeEngine implements EngineClient {
   }
 
   async close(): Promise<void> {}
+}
+
+/** Answers with one text. */
+export async function answered(text: string, status = 200): Promise<EngineAnswer> {
+  async function* body(): AsyncGenerator<Uint8Array> {
+    yield new TextEncoder().encode(text);
+  }
+  return { status, headers: {}, body: body() };
 }

@@ -4,7 +4,7 @@ import { cli, startQueue, untilReady } from './road.ts';
 
 /**
  * An engine whose answers the test writes byte by byte, whatever HTTP makes of them: a plain OpenAI server for
- * `/v1/models`, and for everything else what `answer` says.
+ * `/v1/models` and a worker's first request, and for everything else what `answer` says.
  */
 export class OddEngine {
   /** Writes the raw answer to a request, head included. */
@@ -40,6 +40,8 @@ export class OddEngine {
       received = '';
       if (request.startsWith('GET /v1/models ')) socket.write(plain('{"data":[{"id":"tiny"}]}'));
       else if (request.startsWith('GET ')) socket.write(plain('{}', 'HTTP/1.1 404 Not Found'));
+      else if (request.includes('x-request-id: first\r\n'))
+        socket.write(plain('{"choices":[{"text":"Hi"}]}'));
       else {
         this.asked.push(request.split('\r\n', 1)[0]!);
         this.answer(socket, request);

@@ -1,4 +1,5 @@
 import type { Clock } from '../../process/clock.ts';
+import { CHAT_PATH, COMPLETIONS_PATH } from '../../protocol/index.ts';
 import { type EngineClient, type EngineGauges, readPieces } from './types.ts';
 
 /**
@@ -186,15 +187,19 @@ export class HangWatch {
 /**
  * An engine's answer to a request for one token.
  *
- * - `alive`: one token came
+ * - `alive`: one token came, or an embedding
  * - `late`: no token came in time, or the engine failed or refused for its own reasons
- * - `unfit`: the engine refused the question itself, which proves nothing (a model that only embeds)
+ * - `unfit`: the engine refused the question itself, which proves nothing (a model that only ranks)
  */
 export type CanaryAnswer = 'alive' | 'late' | 'unfit';
 
-const QUESTIONS = [
-  { path: '/v1/completions', body: { prompt: 'Hello' } },
-  { path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: 'Hello' }] } },
+const ONE_TOKEN = { max_tokens: 1, stream: false };
+
+/** The least requests that engines answer: for one token, or for an embedding from a model that makes no tokens. */
+export const QUESTIONS = [
+  { path: COMPLETIONS_PATH, body: { prompt: 'Hello', ...ONE_TOKEN } },
+  { path: CHAT_PATH, body: { messages: [{ role: 'user', content: 'Hello' }], ...ONE_TOKEN } },
+  { path: '/v1/embeddings', body: { input: 'Hello' } },
 ];
 
 /** Asks the engine for one token. Never throws. @param model the name to ask for; left out: the engine chooses */
@@ -209,7 +214,7 @@ export async function askCanary(
       const answer = await engine.request({
         method: 'POST',
         path,
-        body: JSON.stringify({ model, ...body, max_tokens: 1, stream: false }),
+        body: JSON.stringify({ model, ...body }),
         requestId: 'canary',
         signal,
       });

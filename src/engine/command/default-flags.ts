@@ -7,13 +7,21 @@ import type { Argument, DefaultArguments } from './flag-arguments.ts';
  * Returns the number that a flag sets as `--name N` or `--name=N`, with hyphens or underscores; the last one counts.
  */
 function numberAfter(names: readonly string[], args: readonly string[]): number | null {
-  let found: number | null = null;
-  for (const [index, word] of args.entries()) {
+  const numbers = valuesAfter(names, args).filter((value) => /^[1-9]\d{0,6}$/.test(value));
+  return numbers.length === 0 ? null : Number(numbers.at(-1));
+}
+
+/** Returns the values of flags, in order. */
+function valuesAfter(names: readonly string[], args: readonly string[]): string[] {
+  return args.flatMap((word, index) => {
     const [name = '', value = args[index + 1]] = word.split('=', 2);
-    if (!names.includes(name.replaceAll('_', '-')) || value === undefined) continue;
-    if (/^[1-9]\d{0,6}$/.test(value)) found = Number(value);
-  }
-  return found;
+    return names.includes(name.replaceAll('_', '-')) && value !== undefined ? [value] : [];
+  });
+}
+
+/** Returns the revision of the model that an engine loads; null: the newest. @param args the engine's arguments */
+export function modelRevision(args: readonly string[]): string | null {
+  return valuesAfter(['--revision'], args).at(-1) ?? null;
 }
 
 /**

@@ -103,6 +103,8 @@ function sessionOf(core: Core, connection: Connection, frame: Register, sessionI
     draining: false,
     boot_id: frame.instance?.boot_id ?? null,
     machine_id: frame.instance?.machine_id ?? null,
+    version: frame.instance?.version ?? null,
+    model_identity: frame.instance?.model_identity ?? null,
     connected_at: core.now(),
   };
 }

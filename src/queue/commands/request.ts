@@ -91,6 +91,9 @@ export function request(
     older: replaced && attemptOf(replaced),
     earlier: asked.earlier ?? null,
     failed_at: [...(asked.earlier?.failed_at ?? []), ...(asked.moved ? [asked.moved.worker_id] : [])],
+    made_by: asked.moved
+      ? { worker_id: asked.moved.worker_id, model_identity: asked.moved.model_identity }
+      : null,
     begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
     reply: (said) => answer(withHeaders(core, job, step === null ? said : withStep(said, step))),
   };

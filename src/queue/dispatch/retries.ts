@@ -3,6 +3,7 @@ import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
 import { ADAPTER, modelCost } from './adapters.ts';
 import type { Scorer } from './choose.ts';
+import { mayBeGiven } from './equals.ts';
 
 /**
  * Decides where a request goes after an attempt at it failed: to a worker other than before, while one fits. A worker
@@ -43,7 +44,8 @@ export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
 function mayHaveAgainFrom(core: Core, job: WaitingJob, worker: Worker): number {
   if (!job.failed_at.includes(worker.session.worker_id)) return 0;
   const waits: number[] = [];
-  if (core.workers.all().some((other) => isBetter(other, worker, job))) waits.push(ELSEWHERE_WITHIN_MS);
+  if (core.workers.all().some((other) => isBetter(other, worker, job) && mayBeGiven(core, other, job)))
+    waits.push(ELSEWHERE_WITHIN_MS);
   if (worker.running.has(job.id)) waits.push(HEARD_WITHIN_MS);
   return Math.max(0, ...waits.map((ms) => job.created_at + ms).filter((from) => from < job.slot_by));
 }

@@ -15,10 +15,11 @@ import {
 } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
-import { movedFrom } from '../state/partial-answers.ts';
+import { type KeptPartial, movedFrom } from '../state/partial-answers.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/ports.ts';
+import { goesOnExactly } from './equals.ts';
 import { SCORERS } from './scorers.ts';
 
 /** The reason for rejecting a frame that is too long, for which a worker would close its socket. */
@@ -33,7 +34,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   // These values are read before the lease changes a waiting job.
   const isFirst = job.fence_token === 0 && !(job.mode === 'waiting' && job.is_repeat);
   const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
-  const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;
+  const kept = keptFor(core, worker, job);
   if (kept !== null) emit(core, job, 'moved', movedFrom(kept));
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', detailOf(worker, leased), { isFirst });
@@ -68,6 +69,16 @@ function detailOf(worker: Worker, { model, extras: { alias } }: Job): string | n
   const named = alias && `the alias ${alias.name} means ${model}${alias.fell ? `, after ${alias.fell}` : ''}`;
   const turn = awaitsTurn(worker) && 'its engine sleeps, and waits for its turn';
   return [named, turn].filter(Boolean).join('; ') || null;
+}
+
+/** Returns the beginning of a stored job's answer that the worker goes on from; null: it makes the whole answer. */
+function keptFor(core: Core, worker: Worker, job: Job): KeptPartial | null {
+  if (job.mode === 'waiting' || !worker.session.extended) return null;
+  const kept = core.stored.kept(job);
+  if (kept === null) return null;
+  const { worker_id, partial } = kept;
+  const made_by = { worker_id, model_identity: partial.model_identity };
+  return goesOnExactly(core, worker, job, made_by) ? kept : null;
 }
 
 /** A frame for one worker, or the reason why it cannot be given the job. */

@@ -46,6 +46,7 @@ export class PartialAnswers {
     if (first === undefined) return undefined;
     const hasLogprobs = parts.some(({ logprobs }) => logprobs !== null);
     return {
+      ...(first.model_identity !== undefined && { model_identity: first.model_identity }),
       prompt_tokens: first.prompt_tokens,
       ids: parts.flatMap(({ ids }) => ids),
       role: first.role,

@@ -85,6 +85,10 @@ export interface Session {
   boot_id: string | null;
   /** The machine that the worker runs on; null if the worker does not report it. */
   machine_id: string | null;
+  /** The version of what the worker was started with; null, or left out by older queues: it names none. */
+  version?: string | null;
+  /** What the worker serves, by which answers are moved between equals alone; null or left out: it does not say. */
+  model_identity?: string | null;
   /** The time when the worker connected, epoch ms. */
   connected_at: number;
 }

@@ -117,7 +117,8 @@ export class AssembledAnswer extends AnswerLog {
   /** Returns the part that another attempt could continue; null: there is none, or it is too long to be stored. */
   partial(): PartialAnswer | null {
     if (!this.isMovable || this.#ids.length <= this.#promptTokens) return null;
-    const partial = {
+    const partial: PartialAnswer = {
+      ...this.#madeBy(),
       prompt_tokens: this.#promptTokens,
       ids: this.#ids,
       role: this.#role,
@@ -136,7 +137,8 @@ export class AssembledAnswer extends AnswerLog {
     const { ids, characters, reasoning, logprobs, size } = this.#reported;
     if (!this.isMovable) return null;
     if (this.#ids.length <= Math.max(ids, this.#promptTokens)) return null;
-    const part = {
+    const part: AnswerPart = {
+      ...this.#madeBy(),
       after: ids,
       prompt_tokens: this.#promptTokens,
       ids: this.#ids.slice(ids),
@@ -147,6 +149,12 @@ export class AssembledAnswer extends AnswerLog {
     };
     const { length } = JSON.stringify(part);
     return size + length <= bounds.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
+  }
+
+  /** What the engine serves that the ids are of. */
+  #madeBy(): Pick<PartialAnswer, 'model_identity'> {
+    const model_identity = this.plan?.plan.model_identity;
+    return model_identity === undefined ? {} : { model_identity };
   }
 
   /** Notes that this part was reported to the queue. @param size its characters of JSON */

@@ -234,10 +234,12 @@ export class Jobs {
    * Adopts what is known of a healthy engine.
    * @param models every name that the engine answers to
    * @param takes whether the engine is known to accept the fields that this worker adds
+   * @param identity what the engine serves, for answers that are moved; null: unknown
    */
-  engineIs(models: readonly string[], takes: boolean): void {
+  engineIs(models: readonly string[], takes: boolean, identity: string | null): void {
     this.#models.set(models);
     const { usageAsking, idsAsking } = this.#asking;
+    if (idsAsking) idsAsking.identity = identity ?? undefined;
     for (const asking of [usageAsking, idsAsking]) {
       if (takes && asking?.engine === 'untried') asking.engine = 'takes';
     }

@@ -16,7 +16,7 @@ import type { Attempt } from './attempt.ts';
 import { atWholeCharacter, NotContinued } from './continued.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { relayEvents } from './relay-events.ts';
-import { sendMovable } from './send-request.ts';
+import { identified, sendMovable } from './send-request.ts';
 import { generatedTokens } from './usage.ts';
 
 type Body = Record<string, unknown>;
@@ -59,7 +59,7 @@ function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): 
   if (!isObject(asked) || asked.stream === true || asked.return_token_ids || asked.stream_options)
     return null;
   const plan = movePlan(path, withMembers(body, STREAMED));
-  return typeof plan === 'string' ? null : plan;
+  return typeof plan === 'string' ? null : identified(plan, idsAsking.identity);
 }
 
 /** Returns the model's name as the answer states it: the caller's own, or the engine's for an alias or no name. */

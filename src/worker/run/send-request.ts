@@ -102,9 +102,10 @@ interface MovableRequest {
 }
 
 /** Returns the request with its edits if its answer may be moved, or the reason why the answer is not moved. */
-function askIds(request: EngineRequest, body: Json): MovableRequest | string {
-  const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
-  if (typeof plan === 'string') return plan;
+function askIds(request: EngineRequest, body: Json, identity: string | undefined): MovableRequest | string {
+  const made = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
+  if (typeof made === 'string') return made;
+  const plan = identified(made, identity);
   if (routeOf(plan.path) === 'tokens') return ofIds(plan, request, body);
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   const isAsked =
@@ -113,6 +114,11 @@ function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   const withIds = isAsked ? AS_IT_IS : WITH_IDS;
   const edits = StopHold.of(plan) === null ? withIds : { ...withIds, ...WITH_STOPS };
   return { edits, moving: { plan, isAsked, from, prompt: null } };
+}
+
+/** Returns the plan with what the engine serves, so that only its equals go on with the answer. */
+export function identified(plan: MovePlan, identity: string | undefined): MovePlan {
+  return identity === undefined ? plan : { ...plan, model_identity: identity };
 }
 
 /** Handles a request that brings ids, and whose answer consists of ids. */
@@ -174,7 +180,7 @@ async function sendContinuation(
   ask: Ask,
   body: Body,
 ): Promise<Answered> {
-  const wanted = askIds(request, body ?? '');
+  const wanted = askIds(request, body ?? '', attempt.idsAsking?.identity);
   if (typeof wanted === 'string') throw finalFailure('invalid_request', `payload.continues: ${wanted}`);
   const edited = withFields(body, wanted.edits, null);
   return { ...(await askMore(attempt, request, ask, edited, null)), moving: wanted.moving };
@@ -189,7 +195,7 @@ function idsOf(
 ): MovableRequest | string | null {
   if (asking === null) return null;
   if (asking.engine === 'refuses') return REFUSED;
-  return body === undefined ? 'it has no body' : askIds(request, body);
+  return body === undefined ? 'it has no body' : askIds(request, body, asking.identity);
 }
 
 function prepared(

@@ -102,11 +102,16 @@ export class Session {
 
   /**
    * Notes that the engine is healthy. @param models every name that the engine answers to @param cards the engine's
-   * cards of its models
+   * cards of its models @param identity what the engine serves; null: unknown
    */
-  engineHealthy(models: string[], cards: ModelCard[]): void {
+  engineHealthy(models: string[], cards: ModelCard[], identity: string | null): void {
     this.#engineHealthy = true;
-    this.#instance = { ...this.#instance, models, ...(cards.length > 0 && { model_cards: cards }) };
+    this.#instance = {
+      ...this.#instance,
+      models,
+      ...(cards.length > 0 && { model_cards: cards }),
+      ...(identity !== null && { model_identity: identity }),
+    };
     this.#wake(WAKE.engineHealthy);
   }
 

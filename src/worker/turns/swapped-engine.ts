@@ -44,8 +44,8 @@ const SWITCH_WITHIN_MS = 120_000;
 export class SwappedEngine implements EngineClient {
   readonly #ports: SwappedEnginePorts;
   #state: TurnState = 'awake';
-  /** Whether the engine has been healthy; before that, nothing can be requested from it. */
-  #isUp = false;
+  /** Whether the engine has answered its first request; it keeps its first turn until then. */
+  #hasAnswered = false;
   #awakeSince = 0;
   #isWanted = false;
   #running = 0;
@@ -95,6 +95,8 @@ export class SwappedEngine implements EngineClient {
       isOver = true;
       call.signal.removeEventListener('abort', over);
       this.#running -= 1;
+      if (!this.#hasAnswered) this.#awakeSince = this.#ports.clock.now();
+      this.#hasAnswered = true;
       this.#look();
     };
     call.signal.addEventListener('abort', over, { once: true });
@@ -111,7 +113,7 @@ export class SwappedEngine implements EngineClient {
   #look(): void {
     const { clock, awakeMs } = this.#ports;
     clock.clearTimeout(this.#timer);
-    if (this.#state === 'awake' && this.#isWanted && this.#isUp) {
+    if (this.#state === 'awake' && this.#isWanted && this.#hasAnswered) {
       const leftMs = this.#awakeSince + awakeMs - clock.now();
       if (this.#running === 0 || leftMs <= 0) this.#yield();
       else this.#timer = clock.setTimeout(() => this.#look(), leftMs);
@@ -171,14 +173,8 @@ export class SwappedEngine implements EngineClient {
     }
   }
 
-  async probe(timeoutMs: number): Promise<Probe> {
-    const probe = await this.#ports.engine.probe(timeoutMs);
-    if (probe === 'healthy' && !this.#isUp) {
-      this.#isUp = true;
-      this.#awakeSince = this.#ports.clock.now();
-      this.#look();
-    }
-    return probe;
+  probe(timeoutMs: number): Promise<Probe> {
+    return this.#ports.engine.probe(timeoutMs);
   }
 
   isHealthy(timeoutMs: number): Promise<boolean> {

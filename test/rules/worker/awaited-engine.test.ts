@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { EngineUnreachable } from '../../../src/engine/client/types.ts';
 import { EXIT } from '../../../src/process/index.ts';
 import { EngineWatch } from '../../../src/worker/engine-watch.ts';
+import { answered } from '../../support/fake-engine.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -22,6 +23,7 @@ async function waiting(answer: () => Promise<never> = refused) {
     startupTimeoutMs: 60_000,
     hangSeconds: 120,
     canarySeconds: 0,
+    revision: null,
     supervisor: null,
     awaited: { url: URL, healthPaths: ['/health', '/v1/models'], variables: 'ENGINE_URL' },
   });
@@ -60,6 +62,7 @@ test('what keeps it next is told too, and nothing any more once it is healthy', 
   expect(bench.beats.at(-1)?.error_message).toMatch(
     /^waiting for .*: it answers, but is not healthy: GET \/health is 503. Look into its log; .*VLLM_STARTUP_TIMEOUT/,
   );
+  bench.engine.request = () => answered('{"choices":[{}]}');
   bench.engine.healthy = true;
   await bench.clock.advance(100);
   bench.queue.grant();

@@ -120,12 +120,10 @@ test.each([
 
 test('what the supervisor knows of its engine goes before what the variables say', () => {
   const given = { ...GOOD, CASOLA_CAPACITY: 'auto', VLLM_EXTRA_ARGS: '--max-num-seqs 32' };
-  expect(readWorkerConfiguration(given, { requests: 48, adapters: 1 }).capacity).toBe(48);
+  const started = { requests: 48, adapters: 1, revision: null };
+  expect(readWorkerConfiguration(given, started).capacity).toBe(48);
   expect(
-    readWorkerConfiguration(
-      { ...given, CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '12' },
-      { requests: 48, adapters: 1 },
-    ),
+    readWorkerConfiguration({ ...given, CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '12' }, started),
   ).toMatchObject({
     backpressure: { pauseAboveWaiting: 12, resumeAtWaiting: 12 },
   });

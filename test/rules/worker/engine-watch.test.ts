@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
-import { EngineUnreachable } from '../../../src/engine/client/types.ts';
+import { EngineGone, EngineUnreachable } from '../../../src/engine/client/types.ts';
+import { EXIT } from '../../../src/process/index.ts';
 import { EngineWatch } from '../../../src/worker/engine-watch.ts';
+import { answered } from '../../support/fake-engine.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -18,6 +20,7 @@ async function watched() {
     startupTimeoutMs: 60_000,
     hangSeconds: 120,
     canarySeconds: 0,
+    revision: null,
     supervisor: { healthy: () => healthy.push(bench.clock.now()), hung: (message) => hung.push(message) },
     awaited: null,
   });
@@ -79,4 +82,82 @@ test('a doubt does not bring back an engine whose process has ended', async () =
   watch.restarting('it died', 60_000, 'Look into its log.');
   await bench.live(5000);
   expect(healthy).toHaveLength(1);
+});
+
+/** A worker whose engine is healthy from the start, and what tells it of its engine. */
+async function starting(request: WorkerBench['engine']['request'], isOurs = true) {
+  const bench = new WorkerBench();
+  bench.engine.request = request;
+  bench.worker.start();
+  await settled();
+  bench.queue.open();
+  const healthy: number[] = [];
+  const watch = new EngineWatch({
+    clock: bench.clock,
+    engine: bench.engine,
+    worker: bench.worker,
+    startupTimeoutMs: 60_000,
+    hangSeconds: 120,
+    canarySeconds: 0,
+    revision: null,
+    supervisor: isOurs ? { healthy: () => healthy.push(bench.clock.now()), hung: () => {} } : null,
+    awaited: null,
+  });
+  watch.start();
+  await settled();
+  return { bench, watch, healthy };
+}
+
+test('no slot is offered before the engine has answered a request', async () => {
+  const first = Promise.withResolvers<Awaited<ReturnType<typeof answered>>>();
+  const { bench, watch, healthy } = await starting(() => first.promise);
+  await bench.clock.advance(5000);
+  expect([bench.queue.framesOf('register'), healthy]).toEqual([[], []]);
+  expect(bench.beats.at(-1)).toMatchObject({ status: 'starting', phase: 'warming' });
+  first.resolve(await answered('{"choices":[{}]}'));
+  await settled();
+  expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 1, instance: { models: ['tiny'] } }]);
+  expect(healthy).toHaveLength(1);
+  watch.stop();
+});
+
+test('an engine that fails its first request ends the worker with the reason, as one that does not start', async () => {
+  const { bench, watch } = await starting(() => answered('{"error":{"message":"CUDA error"}}', 500), false);
+  await bench.live(10_000);
+  expect(bench.exitCode).toBe(EXIT.engineFailedToStart);
+  expect(bench.queue.framesOf('register')).toEqual([]);
+  expect(bench.beats.at(-1)).toMatchObject({
+    status: 'failed',
+    error_message:
+      'the engine is healthy, but failed its first request: POST /v1/completions is 500: CUDA error. Look into its log.',
+  });
+  watch.stop();
+});
+
+test('who started the engine says why it died of its first request', async () => {
+  const { bench, watch } = await starting(() => Promise.reject(new EngineGone('it broke the connection')));
+  await bench.clock.advance(1000);
+  bench.worker.engineFailed('vllm failed to start: out of memory.', false, 'out_of_memory');
+  await bench.live(10_000);
+  expect(bench.exitCode).toBe(EXIT.outOfMemory);
+  watch.stop();
+});
+
+test('each life of an engine is asked, and no answer of an earlier one counts', async () => {
+  let asked = 0;
+  const first = Promise.withResolvers<Awaited<ReturnType<typeof answered>>>();
+  const { bench, watch, healthy } = await starting(({ path }) => {
+    if (path === '/tokenize') return answered('{}', 404);
+    asked += 1;
+    return asked === 1 ? first.promise : answered('{"choices":[{}]}');
+  });
+  bench.engine.healthy = false;
+  watch.restarting('it died', 1000, 'Look into its log.');
+  first.reject(new EngineGone('it broke the connection'));
+  await bench.live(10_000);
+  expect([asked, healthy, bench.exitCode]).toEqual([1, [], null]);
+  bench.engine.healthy = true;
+  await bench.live(1000);
+  expect([asked, healthy.length]).toEqual([2, 1]);
+  watch.stop();
 });

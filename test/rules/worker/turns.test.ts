@@ -65,7 +65,11 @@ class Bench {
 
   /** Once its engine is up. */
   async up(): Promise<this> {
-    await this.shared.probe(1000);
+    const first = this.ask();
+    await settled();
+    await this.answer();
+    await first;
+    this.engine.exchanges.length = 0;
     return this;
   }
 
@@ -103,14 +107,15 @@ describe('an engine that shares its GPU', () => {
     expect([bench.asked, bench.told, bench.shared.state]).toEqual([['/sleep?level=1'], ['asleep'], 'asleep']);
   });
 
-  test('does not sleep before it is up', async () => {
+  test('keeps its first turn until it has answered its first request', async () => {
     const bench = new Bench();
     bench.shared.hear('wanted');
-    await settled();
-    expect(bench.asked).toEqual([]);
+    await bench.shared.probe(1000);
+    await bench.clock.advance(60_000);
+    expect([bench.asked, bench.shared.state]).toEqual([[], 'awake']);
     await bench.up();
     await settled();
-    expect(bench.asked).toEqual(['/sleep?level=1']);
+    expect(bench.shared.state).toBe('asleep');
   });
 
   test('finishes what runs, and after its time lets nothing new in', async () => {
