@@ -4,6 +4,7 @@ import { JsonFault } from './bytes.ts';
 import { fieldsOf } from './fields.ts';
 import { beginsObject, checkJson, elementsOf, jsonFields } from './json-text.ts';
 import { keepTree } from './kept-json.ts';
+import { isRelayedResult } from './payloads.ts';
 import { schemaWords } from './schema-words.ts';
 
 /**
@@ -36,7 +37,7 @@ export function parseFrames<T>(schema: Checked<T>, text: string, kept?: string):
   if (!read.ok) return [read];
   const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
   if (frames.length > MOST_FRAMES) return [{ ok: false, message: `more than ${MOST_FRAMES} frames` }];
-  if (kept !== undefined && frames.some((frame) => hasMembers(frame, kept))) keepIn(frames, text, kept);
+  if (kept !== undefined && frames.some((frame) => hasJson(frame, kept))) keepIn(frames, text, kept);
   return frames.map((data) => parseValue(schema, data));
 }
 
@@ -46,10 +47,10 @@ export function parseFrames<T>(schema: Checked<T>, text: string, kept?: string):
  */
 const KEPT_LEVELS = 2;
 
-/** Says whether there is JSON to keep: the result of an answer that a relay carried is an empty object. */
-function hasMembers(frame: unknown, kept: string): boolean {
+/** Says whether a member of a frame has JSON to keep. Nobody reads the result of an answer that a relay carried. */
+function hasJson(frame: unknown, kept: string): boolean {
   const member = fieldsOf(frame)[kept];
-  if (typeof member !== 'object' || member === null) return false;
+  if (typeof member !== 'object' || member === null || isRelayedResult(member)) return false;
   for (const _ in member) return true;
   return false;
 }

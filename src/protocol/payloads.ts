@@ -61,6 +61,15 @@ export interface RelayedResult {
   http_status: number;
 }
 
+const RELAYED = ['status', 'job_type', 'processed_at', 'answer_bytes', 'http_status'];
+
+/** Says whether a result is that of an answer which went to the relay: it has these members and no other. */
+export function isRelayedResult(result: object): boolean {
+  let count = 0;
+  for (const _ in result) count += 1;
+  return count === RELAYED.length && RELAYED.every((name) => name in result);
+}
+
 const MARK = 0;
 const PREFIX_BYTES = 5;
 

@@ -7,6 +7,7 @@ import {
   keepTree,
   parseFrames,
   QueueFrame,
+  WorkerFrame,
   writeJson,
   writeJsonLine,
 } from '../../../src/protocol/index.ts';
@@ -64,6 +65,18 @@ describe('a value that keeps its JSON', () => {
     const value = keepJson({}, '{\r\n\t"a": "\\n"\n}');
     expect(writeJsonLine([value])).toBe('[{ \t"a": "\\n" }]');
   });
+});
+
+test('frames keep what is within a result, unless its answer went through a relay', () => {
+  const members = '"status":"success","job_type":"engine_request","processed_at":"","answer_bytes":[7.0]';
+  const written = (result: string) =>
+    parseFrames(WorkerFrame, `{"type":"job_result","job_id":"j","result":${result}}`, 'result').map((read) =>
+      read.ok && 'result' in read.value ? writeJson(read.value.result) : null,
+    );
+  const relayed = `{${members},"http_status":200}`;
+  expect(written(relayed)).toEqual([relayed.replace('7.0', '7')]);
+  for (const other of [`{${members}}`, `{${members},"http_status":200,"more":{"a":1.0}}`])
+    expect(written(other)).toEqual([other]);
 });
 
 test('frames keep a member, alone and among others', () => {
