@@ -1,5 +1,5 @@
 import { joinBytes } from './bytes.ts';
-import { beginsObject, membersOf } from './json-text.ts';
+import { beginsObject, endWithout, membersOf } from './json-text.ts';
 
 /**
  * Adds, replaces and removes members of JSON in its text. Every other byte stays as it was: parsing and writing again
@@ -61,6 +61,21 @@ function lastOf(json: Uint8Array, wanted: string): Uint8Array | undefined {
 }
 
 function edited(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
+  const end = endWithout(json, Object.keys(edits));
+  // Most edits only add members: then no object is made for each member that is there.
+  if (end !== null) return joinBytes([json.subarray(0, end), ...added(edits), json.subarray(end)]);
+  return changed(json, edits);
+}
+
+/** Returns the JSON of new members, each behind a comma. */
+function added(edits: JsonEdits): Uint8Array[] {
+  const pieces: Uint8Array[] = [];
+  for (const [name, value] of Object.entries(edits))
+    if (value !== undefined) pieces.push(encoder.encode(`,${JSON.stringify(name)}:`), bytesIn(value));
+  return pieces;
+}
+
+function changed(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
   const members = membersOf(json, Number.POSITIVE_INFINITY);
   const last = new Map(members.map(({ name }, index) => [name, index]));
   const pieces: Uint8Array[] = [];

@@ -90,6 +90,29 @@ export function jsonFields<Name extends string>(
   return found;
 }
 
+/**
+ * Returns where the last member of an object ends; null: the object is empty, or a member may have one of these names.
+ * @throws JsonFault as `checkJson`, and where it is no object
+ */
+export function endWithout(json: Uint8Array, names: readonly string[]): number | null {
+  let last: number | null = null;
+  let isFound = false;
+  eachPlace(json, Number.POSITIVE_INFINITY, (start, nameEnd, _valueStart, end) => {
+    last = end;
+    isFound ||= mayBeOneOf(names, json, start, nameEnd);
+  });
+  return isFound ? null : last;
+}
+
+/** Says whether a key may be one of the names: one with escapes, or beyond ASCII, may be any. */
+function mayBeOneOf(names: readonly string[], json: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = json[at]!;
+    if (byte === BACKSLASH || byte > 0x7f) return true;
+  }
+  return names.some((name) => isWrittenAt(name, json, start + 1, end - 1));
+}
+
 /** Returns which of the names a key is, if any; of a key without escapes no text is made. */
 function oneOf<Name extends string>(
   names: readonly Name[],
