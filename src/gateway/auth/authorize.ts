@@ -4,6 +4,7 @@ import type { Viewer } from '../../queue/rpc.ts';
 import type { LaunchedWorker } from '../../scheduler/rpc.ts';
 import { readToken } from '../../scheduler/token.ts';
 import type { Scope, TokenEntry } from '../../settings/token-entry.ts';
+import { addressOf } from '../address.ts';
 import type { Env, RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
@@ -52,7 +53,7 @@ export async function authorize(
       'token_missing',
     );
   }
-  const denied = denialOf(entry, anyOf, new URL(request.url).pathname);
+  const denied = denialOf(entry, anyOf, addressOf(request).pathname);
   if (denied) throw denied;
   return entry;
 }
@@ -76,7 +77,7 @@ const KEY_HEADERS = ['x-api-key', 'api-key'];
 
 /** Returns the token of a request. On RunPod's routes it may lack `Bearer`, as in RunPod's documentation. */
 function tokenIn(request: RequestHead): string | undefined {
-  const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
+  const isRunpod = dialectOf(addressOf(request).pathname) === 'runpod';
   const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;
   const { headers } = request;
   const bearer = form.exec(headers.get('authorization') ?? '')?.[1];
@@ -204,8 +205,9 @@ const FORWARDED_HEADERS = [
  * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */
-export function rejectStrangers({ url, headers }: RequestHead, localHosts = ''): void {
-  const host = new URL(url).hostname;
+export function rejectStrangers(request: RequestHead, localHosts = ''): void {
+  const { headers } = request;
+  const host = addressOf(request).hostname;
   // Operating systems connect 0.0.0.0 to their loopback.
   const isHere =
     isLoopback(host) || host === '0.0.0.0' || localHosts.split(',').some((name) => name.trim() === host);

@@ -7,6 +7,7 @@ import {
   withoutMark,
 } from '../../protocol/index.ts';
 import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
+import { addressOf } from '../address.ts';
 import { asHttp } from '../bodies/body.ts';
 import type { RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
@@ -78,7 +79,7 @@ function readContent(request: RequestHead, bytes: Uint8Array): Content {
   const body = isUnnamed || named === 'application/json' ? withoutMark(bytes) : bytes;
   const facts = asHttp(() => bodyFacts(body, type));
   if (facts.kind === 'none' || facts.kind === 'other') {
-    const { searchParams } = new URL(request.url);
+    const { searchParams } = addressOf(request);
     const model = request.headers.get('x-model') ?? searchParams.get('model');
     const stream = searchParams.get('stream') === 'true';
     return { facts: { ...facts, model: model || null, stream }, type, body };

@@ -1,6 +1,7 @@
 import { randomText } from '../../durable/random-text.ts';
 import { matchesPattern } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { addressOf } from '../address.ts';
 import type { Env, RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
 
@@ -11,8 +12,8 @@ import { HttpError } from '../errors.ts';
  * @throws HttpError 400, or 404 for a queue that may not exist
  */
 export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: RequestHead, named?: string): string {
-  const { headers, url } = request;
-  const id = named ?? headers.get('x-queue-id') ?? new URL(url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
+  const asked = () => request.headers.get('x-queue-id') ?? addressOf(request).searchParams.get('queue_id');
+  const id = named ?? asked() ?? DEFAULT_QUEUE;
   if (id === '' || id.length > 256) {
     throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
   }
