@@ -33,6 +33,12 @@ export class Backlog<J extends PlacedRequest> {
   /** The number of waiting callers, by the model that they wait for and the pool that they are counted for. */
   readonly #models = new Map<string | null, Map<string, number>>();
   #order = 0;
+  #size = 0;
+
+  /** The number of jobs that wait, of both modes. */
+  get size(): number {
+    return this.#size;
+  }
 
   line({ config_id, priority }: Pick<Placed, 'config_id' | 'priority'>): FairLine<J> {
     const lines = this.#lines.get(config_id) ?? new Map<number, FairLine<J>>();
@@ -104,6 +110,7 @@ export class Backlog<J extends PlacedRequest> {
     const before = share.jobs;
     change(share);
     line.changed(share, before);
+    this.#size += share.jobs - before;
   }
 
   #count({ model, config_id }: J, change: number): void {

@@ -30,6 +30,7 @@ export function firstJobs(
   isOpen: (priority: number) => boolean,
 ): Job[] {
   core.stored.pending.load();
+  if (core.backlog.size === 0) return [];
   const { config_id } = worker.session;
   const models = new Set([null, config_id, ...worker.models, workerAlone(worker.session.worker_id)]);
   const pools = new Set([config_id, ...core.backlog.poolsOf(models)]);

@@ -7,9 +7,9 @@ import type { Worker } from './worker.ts';
  * nothing else (dispatch/dispatch.ts).
  */
 export class ReadySet {
-  #workers = new Set<Worker>();
-  #pools = new Set<string>();
-  #jobs = new Set<WaitingJob>();
+  readonly #workers = new Noted<Worker>();
+  readonly #pools = new Noted<string>();
+  readonly #jobs = new Noted<WaitingJob>();
   /** Pools whose batch work was held back though a slot was free: an event at any worker may let it go on. */
   readonly heldBack = new Set<string>();
   /**
@@ -43,12 +43,29 @@ export class ReadySet {
   }
 
   /** Takes all that was noted; null if nothing has changed. */
-  take(): { workers: Set<Worker>; pools: Set<string>; jobs: Set<WaitingJob> } | null {
+  take(): { workers: Iterable<Worker>; pools: Iterable<string>; jobs: Iterable<WaitingJob> } | null {
     if (this.#workers.size + this.#pools.size + this.#jobs.size === 0) return null;
-    const taken = { workers: this.#workers, pools: this.#pools, jobs: this.#jobs };
-    this.#workers = new Set();
-    this.#pools = new Set();
-    this.#jobs = new Set();
+    return { workers: this.#workers.take(), pools: this.#pools.take(), jobs: this.#jobs.take() };
+  }
+}
+
+/** Collects what is noted until it is taken. */
+class Noted<T> {
+  #noted = new Set<T>();
+
+  get size(): number {
+    return this.#noted.size;
+  }
+
+  add(one: T): void {
+    this.#noted.add(one);
+  }
+
+  /** Takes all; what is noted from now on is for the next time. */
+  take(): Iterable<T> {
+    if (this.#noted.size === 0) return [];
+    const taken = this.#noted;
+    this.#noted = new Set();
     return taken;
   }
 }
