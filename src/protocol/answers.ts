@@ -33,8 +33,11 @@ export type AnswerHead = z.infer<typeof AnswerHead>;
  * ASCII as UTF-8.
  */
 export function passableHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  const passable = ([name, value]: [string, string]) => HEADER_NAME.test(name) && ASCII.test(value);
-  return Object.fromEntries(Object.entries(headers).filter(passable));
+  const passable: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (HEADER_NAME.test(name) && ASCII.test(value)) passable[name] = value;
+  }
+  return passable;
 }
 
 /** The reason why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */

@@ -64,15 +64,18 @@ function withLast(finish: StreamEvent, data: Fields, added: StreamEvent): Stream
   if (known === null) return finish;
   const { text } = finish;
   const end = text.lastIndexOf('}');
-  const members = fields.filter((name) => !(name in known)).map((name) => memberText(added.text, name));
+  const missing = fields.filter((name) => !(name in known));
+  const members = missing.map((name) => memberText(added.text, name, data[name]));
   return new StreamEvent(text.slice(0, end) + members.join('') + text.slice(end));
 }
 
 /** Returns a member of the event's data as it is written there, behind a comma; empty if there is none. */
-function memberText(event: string, name: string): string {
+function memberText(event: string, name: string, value: unknown): string {
+  const usual = `,${JSON.stringify(name)}:${JSON.stringify(value)}`;
+  if (event.includes(usual)) return usual;
   const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
-  const value = jsonFields(json, [name])[name];
-  return value === undefined
+  const written = jsonFields(json, [name])[name];
+  return written === undefined
     ? ''
-    : characters(Buffer.concat([Buffer.from(`,${JSON.stringify(name)}:`), value]));
+    : characters(Buffer.concat([Buffer.from(`,${JSON.stringify(name)}:`), written]));
 }

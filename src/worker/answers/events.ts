@@ -218,7 +218,10 @@ export function characters(bytes: Uint8Array): string {
   return buffer.toString('latin1');
 }
 
+/** Matches what is no ASCII. */
+const BEYOND_ASCII = /[^\0-\x7f]/;
+
 /** Decodes UTF-8. @param text has one character for each byte */
 function unicode(text: string): string {
-  return Buffer.from(text, 'latin1').toString();
+  return BEYOND_ASCII.test(text) ? Buffer.from(text, 'latin1').toString() : text;
 }

@@ -27,9 +27,9 @@ const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-
 
 /** Returns the part of an answer's head that is passed on. */
 export function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
-  const headers = Object.fromEntries(
-    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.test(name)),
-  );
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(passableHeaders(answer.headers)))
+    if (!NOT_PASSED_ON.test(name)) headers[name] = value;
   const dialect = isEventStream(headers) ? dialectOf(path) : 'openai';
   return { status: answer.status, headers, ...(dialect === 'openai' ? {} : { dialect }) };
 }
