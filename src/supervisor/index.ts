@@ -19,6 +19,7 @@ import { type DecideSettings, decide } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
 import { gpuPreflight, type Preflight } from './gpu-preflight.ts';
+import { KeptWeights } from './kept-weights.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 import { type Action, initialSituation, type Situation, type SupervisorEvent } from './situation.ts';
 import { readContainerVariables } from './variables.ts';
@@ -52,7 +53,11 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
   const command = await prepareCommand(configuration, engine, settled, say, stopped.signal);
   if (stopped.signal.aborted) return EXIT.ok;
   for (const warning of command?.warnings ?? settled.warnings) log.warn(warning);
-  const start = await starter(configuration, command);
+  const weights =
+    command && values.ENGINE_KEEP_WEIGHTS
+      ? new KeptWeights({ engine, command, log: logging.createLogger('engine') })
+      : null;
+  const start = await starter(configuration, command, weights);
   if (stopped.signal.aborted) return EXIT.ok;
   signals.release();
   return new Supervisor({
@@ -63,6 +68,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
     engine,
     given: command?.arguments ?? [],
     start,
+    weights,
     preflight: gpuPreflight(engine, values, env, log),
     limits: {
       graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,
@@ -96,11 +102,12 @@ function withDefaults(settled: SettledEnvironment): SettledEnvironment {
 async function starter(
   { settings }: EngineConfiguration,
   command: PreparedCommand | null,
+  weights: KeptWeights | null,
 ): Promise<StartEngine | null> {
   if (!settings || !command) return null;
   await assertPortFree(settings.host, settings.port);
   const { program, args, env } = command;
-  return (handlers) => startEngine({ program, args }, env, handlers);
+  return (handlers) => startEngine({ program, args: weights?.engineArguments ?? args }, env, handlers);
 }
 
 interface Ports {
@@ -112,6 +119,8 @@ interface Ports {
   /** The arguments with which the engine is started. */
   given: readonly Argument[];
   start: StartEngine | null;
+  /** What holds the engine's weights over its restarts; null: each start loads them. */
+  weights: KeptWeights | null;
   /** Runs before the first start only, not before restarts. */
   preflight: Preflight;
   limits: DecideSettings;
@@ -150,6 +159,7 @@ class Supervisor {
     } finally {
       this.#stopped.abort();
       this.#engine?.started();
+      this.#ports.weights?.stop();
       systemClock.clearTimeout(this.#limit);
     }
   }
@@ -176,7 +186,9 @@ class Supervisor {
   }
 
   async #checkMachine(): Promise<void> {
-    const problem = await this.#ports.preflight(this.#stopped.signal);
+    const { preflight, weights } = this.#ports;
+    const problem = await preflight(this.#stopped.signal);
+    if (problem === null) await weights?.load(this.#stopped.signal, (phase) => this.#onPhase(phase));
     this.#happen({ event: 'machine_checked', problem, at: performance.now() });
   }
 

@@ -181,7 +181,8 @@ export function findProgram(program: string, engine: EngineDescription, env: Nod
   );
 }
 
-function chosenEngine(env: { ENGINE?: string; ENGINE_URL?: string }): EngineName {
+/** Returns the engine that an environment chooses; `vllm` also where it names one that does not exist. */
+export function chosenEngine(env: { ENGINE?: string; ENGINE_URL?: string }): EngineName {
   const named = ENGINE_NAMES.find((name) => name === env.ENGINE);
   return named ?? (env.ENGINE_URL?.trim() ? 'external' : 'vllm');
 }

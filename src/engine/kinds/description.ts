@@ -69,6 +69,8 @@ export interface EngineDescription {
    * Whether the engine reports token ids and continues from given ones, so that answers can be moved (docs/moving.md).
    */
   goesOnFromIds: boolean;
+  /** Whether a process beside the engine can hold its weights over its restarts, as `vllm preload` does. */
+  keepsWeights: boolean;
   /** Whether the engine can read the KV cache of another engine that prefills for it, as vLLM does (docs/prefill.md). */
   readsPrefilled: boolean;
   /** The variable from which the engine itself reads the key that it asks for; left out: it has none. */

@@ -13,6 +13,7 @@ export const external: EngineDescription = {
   usesGpu: false,
   // The server does not share its memory.
   canSleep: false,
+  keepsWeights: false,
   // Nobody knows whether the server continues from token ids.
   goesOnFromIds: false,
   installHelp: null,

@@ -25,6 +25,7 @@ export const fastdeploy: EngineDescription = {
   loadsAdapters: false,
   canSleep: false,
   goesOnFromIds: false,
+  keepsWeights: false,
   readsPrefilled: false,
   keyVariable: 'FD_API_KEY',
   installHelp:

@@ -24,6 +24,7 @@ export const llamaCpp: EngineDescription = {
   loadsAdapters: false,
   canSleep: false,
   goesOnFromIds: false,
+  keepsWeights: false,
   readsPrefilled: false,
   keyVariable: 'LLAMA_API_KEY',
   installHelp:

@@ -33,6 +33,7 @@ export const sglang: EngineDescription = {
   loadsAdapters: false,
   canSleep: false,
   goesOnFromIds: false,
+  keepsWeights: false,
   readsPrefilled: false,
   installHelp:
     'Use an image with SGLang in it, or install it with "pip install sglang"; VLLM_SERVE_COMMAND names another program.',

@@ -12,6 +12,7 @@ export const simulator: EngineDescription = {
     args: [...programArguments('simulator'), ...serveArguments(settings)],
   }),
   usesGpu: false,
+  keepsWeights: false,
   tracingFlag: undefined,
   installHelp: null,
 };

@@ -24,6 +24,7 @@ export const vllm: EngineDescription = {
   loadsAdapters: true,
   canSleep: true,
   goesOnFromIds: true,
+  keepsWeights: true,
   readsPrefilled: true,
   keyVariable: 'VLLM_API_KEY',
   installHelp:
