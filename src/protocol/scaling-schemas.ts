@@ -110,6 +110,15 @@ export const PoolScaling = z.object({
    * operator resumes the pool.
    */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
+  /** What the pool's spot machines did in the newest seven days; null: there were none. */
+  spot: z
+    .object({
+      /** The machines that their providers took back. */
+      lost: count,
+      /** US dollars that on-demand machines would have cost more; null: the pool has none to compare with. */
+      saved: z.number().nullable(),
+    })
+    .nullable(),
   /**
    * The replacement of workers by those of another version; null: every worker has the version that the file says.
    */

@@ -247,3 +247,14 @@ export function terminated<L extends LaunchRecord>(
   if (launch.state === 'intended') return ended(launch, now, null);
   return moved(launch, 'terminating', now, { order_due_at: now, ...more });
 }
+
+const HOUR_MS = 3_600_000;
+
+/** Returns how long a launch was paid for within a span of time, hours. */
+export function hoursWithin(launch: Launch, from: number, to: number): number {
+  const since = launch.started_at ?? launch.accepted_at;
+  if (since === null) return 0;
+  const begin = Math.max(since, from);
+  const end = Math.min(launch.ended_at ?? to, to);
+  return Math.max(0, end - begin) / HOUR_MS;
+}

@@ -1,7 +1,8 @@
 import type { Sql } from '../durable/ports.ts';
-import { isFinal, type Launch, type LaunchRecord, storedLaunch } from './launch.ts';
+import { hoursWithin, isFinal, type Launch, type LaunchRecord, storedLaunch } from './launch.ts';
 import type { MachineMap } from './machines.ts';
 import type { SpentOnDay } from './rpc.ts';
+import { bookSpot } from './spot-book.ts';
 
 /**
  * Ended launches are stored for this many ms, and at most KEPT of them: the rule computes failures and start times from
@@ -66,7 +67,10 @@ export class Launches {
   save(launch: LaunchRecord): void {
     if (launch.is_orphan && isFinal(launch)) return this.#remove(launch);
     const before = this.#byId.get(launch.id);
-    if (isFinal(launch) && !(before && isFinal(before))) bookCost(this.#sql, launch, launch.state_at);
+    if (isFinal(launch) && !(before && isFinal(before))) {
+      bookCost(this.#sql, launch, launch.state_at);
+      bookSpot(this.#sql, launch, launch.state_at);
+    }
     this.#byId.set(launch.id, launch);
     this.#machines.attach(launch);
     this.#sql.exec(
@@ -96,7 +100,6 @@ export class Launches {
 }
 
 const DAY_MS = 24 * 3_600_000;
-const HOUR_MS = 3_600_000;
 /** The cost of launches is stored for this many days. */
 const KEPT_DAYS = 31;
 
@@ -110,11 +113,7 @@ function dayOf(at: number): number {
  * reports them, else from when the provider accepted it.
  */
 function costWithin(launch: Launch, from: number, to: number): number {
-  const since = launch.started_at ?? launch.accepted_at;
-  if (since === null) return 0;
-  const begin = Math.max(since, from);
-  const end = Math.min(launch.ended_at ?? to, to);
-  return (Math.max(0, end - begin) / HOUR_MS) * launch.price_per_hour;
+  return hoursWithin(launch, from, to) * launch.price_per_hour;
 }
 
 /** Returns the cost of a launch so far, or in all once it has ended, US dollars. */

@@ -6,6 +6,7 @@ import { rolloutOf, versionsOf } from './rollout-view.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { Decided, PoolDecided, QueueFacts, WorkersFigures } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
+import { type SpotDay, spotWeek } from './spot-book.ts';
 import type { Controls } from './state.ts';
 import type { Versions } from './versions.ts';
 
@@ -139,7 +140,9 @@ export function scalingOf(core: Core, shown: Shown) {
       .filter(({ seen_at }) => now - seen_at <= LAUNCHER_SHOWN_MS)
       .map((launcher) => ({ ...launcher, seen_at: launcher.seen_at - (launcher.seen_at % SEEN_STEP_MS) })),
   };
-  const pools = Object.entries(applied.spec.pools).map(([id, { min, max }]): [string, PoolScaling] => {
+  const spot = spotWeek(core.sql, alive, now - (now % COST_STEP_MS));
+  const pools = Object.entries(applied.spec.pools).map(([id, pool]): [string, PoolScaling] => {
+    const { min, max } = pool;
     const own = alive.filter(({ config_id }) => config_id === id);
     const decided = last?.decided.pools.find(({ config_id }) => config_id === id) ?? null;
     const scaling: PoolScaling = {
@@ -154,6 +157,7 @@ export function scalingOf(core: Core, shown: Shown) {
       price_per_hour: cents(priceOf(own)),
       spent_today: cents(spent.get(id) ?? 0),
       batch_wait: decided?.batch_wait ?? null,
+      spot: spotOf(spot.get(id), decided),
       decision: last?.texts.get(id) ?? null,
       control: controls.of(id).control,
       breaker: breakerOf(decided),
@@ -169,6 +173,14 @@ export function scalingOf(core: Core, shown: Shown) {
 export function pricesOf(core: Core, { pools }: FleetSpec): Map<string, number> {
   const alive = Map.groupBy(core.launches.alive(), ({ config_id }) => config_id);
   return new Map(Object.keys(pools).map((id) => [id, cents(priceOf(alive.get(id) ?? []))]));
+}
+
+/** Returns what a pool's spot machines did, compared with the on-demand machine that is tried first. */
+function spotOf(week: SpotDay | undefined, decided: PoolDecided | null): PoolScaling['spot'] {
+  if (!week) return null;
+  const { lost, hours, dollars } = week;
+  const instead = decided?.machines.find(({ is_spot, price_per_hour }) => !is_spot && price_per_hour > 0);
+  return { lost, saved: instead ? cents(hours * instead.price_per_hour - dollars) : null };
 }
 
 function breakerOf(decided: PoolDecided | null): PoolScaling['breaker'] {

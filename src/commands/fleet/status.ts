@@ -8,6 +8,7 @@ import {
   workerName,
 } from '../../protocol/index.ts';
 import { age } from '../../show/format.ts';
+import { spotInWords } from '../../show/spot.ts';
 import {
   lastWords,
   ROLLOUT_WORDS,
@@ -73,7 +74,11 @@ export function statusLines({ scaling, pools, launches }: FleetView, now: number
   const { price_per_hour, spent_today, budget } = scaling;
   return [
     head!,
-    ...scaled.flatMap((pool, index) => [rows[index]!, ...rolloutLines(pool, launches, now)]),
+    ...scaled.flatMap((pool, index) => [
+      rows[index]!,
+      ...spotLines(pool),
+      ...rolloutLines(pool, launches, now),
+    ]),
     '',
     `Now $${dollars(price_per_hour)} an hour${limit(budget.per_hour)}, today $${dollars(spent_today)}${limit(budget.per_day)}.`,
     ...troubles({ scaling, pools }, now),
@@ -105,6 +110,12 @@ function rowOf({ config_id, scaling }: PoolRow, now: number): string[][] {
       decision ? `${age(now - decision.at)} ago: ${decision.text}` : '–',
     ],
   ];
+}
+
+/** Returns a line on what a pool's spot machines did, if it had any. */
+function spotLines({ scaling }: PoolRow): string[] {
+  const words = spotInWords(scaling!);
+  return words === null ? [] : [`  ${words}`];
 }
 
 /** Returns a line for each version of a pool's workers, and one that says how far the rollout is. */

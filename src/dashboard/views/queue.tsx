@@ -10,6 +10,7 @@ import { filter, href, query } from '../router.ts';
 import { OverTime } from './over-time.tsx';
 import { PoolActions } from './pool-actions.tsx';
 import { isScaled } from './scaling.tsx';
+import { SpotLine } from './spot-line.tsx';
 import { Versions } from './versions.tsx';
 
 /** The spans over which figures are shown, by their names in the address. */
@@ -136,6 +137,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
       </Still>
       <Rates rates={rates} seconds={SECONDS[span]} configId={config_id} />
       <Latency rates={rates} />
+      {isScaled(pool) && <SpotLine pool={pool} />}
       {isScaled(pool) && <Versions pool={pool} />}
     </article>
   );

@@ -25,6 +25,7 @@ const SCALING = {
   control: 'automatic',
   breaker: null,
   rollout: null,
+  spot: null,
   versions: [],
   max: 3,
   starting: 0,

@@ -27,6 +27,7 @@ const SCALING = {
   control: 'automatic',
   breaker: null,
   rollout: null,
+  spot: null,
   versions: [],
   batch_wait: null,
   decision: null,

@@ -26,6 +26,7 @@ export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
     control: 'automatic',
     breaker: null,
     rollout: null,
+    spot: null,
     versions: [],
     ...given,
   };

@@ -1,0 +1,74 @@
+import type { Sql } from '../durable/ports.ts';
+import { hoursWithin, type Launch } from './launch.ts';
+import { readState, writeState } from './state.ts';
+
+/** What a pool's spot machines did that have ended on one day. */
+export interface SpotDay {
+  /** The number of machines that their providers took back. */
+  lost: number;
+  hours: number;
+  dollars: number;
+}
+
+const NAME = 'spot_days';
+const DAY_MS = 24 * 3_600_000;
+/** The days that are looked back on, the running one included. */
+const DAYS = 7;
+
+/** Days by pool, and within it by their number since 1970. */
+type Book = Record<string, Record<string, SpotDay>>;
+
+/** Books a spot machine that has just ended on the day of its end. Days before the newest week are forgotten. */
+export function bookSpot(sql: Sql, launch: Launch, now: number): void {
+  if (!launch.is_spot) return;
+  const [today, first] = daysAt(now);
+  const book = readState<Book>(sql, NAME) ?? {};
+  const kept = Object.entries(book).map(([id, days]): [string, Record<string, SpotDay>] => [
+    id,
+    Object.fromEntries(Object.entries(days).filter(([day]) => Number(day) >= first)),
+  ]);
+  const hours = hoursWithin(launch, first * DAY_MS, now);
+  const ended = { lost: launch.cause === 'preempted' ? 1 : 0, hours, dollars: hours * launch.price_per_hour };
+  const next = Object.fromEntries(kept.filter(([, days]) => Object.keys(days).length > 0));
+  const days = next[launch.config_id] ?? {};
+  next[launch.config_id] = { ...days, [today]: sum([days[today] ?? NOTHING, ended]) };
+  writeState(sql, NAME, next);
+}
+
+/**
+ * Returns what each pool's spot machines did in the newest seven days, those included that still run. A pool without
+ * any is left out. @param alive the launches that have not ended
+ */
+export function spotWeek(sql: Sql, alive: readonly Launch[], now: number): Map<string, SpotDay> {
+  const [, first] = daysAt(now);
+  const week = new Map<string, SpotDay>();
+  for (const [id, days] of Object.entries(readState<Book>(sql, NAME) ?? {})) {
+    const within = Object.entries(days).filter(([day]) => Number(day) >= first);
+    if (within.length > 0) week.set(id, sum(within.map(([, day]) => day)));
+  }
+  for (const launch of alive.filter(({ is_spot }) => is_spot)) {
+    const hours = hoursWithin(launch, first * DAY_MS, now);
+    const running = { lost: 0, hours, dollars: hours * launch.price_per_hour };
+    week.set(launch.config_id, sum([week.get(launch.config_id) ?? NOTHING, running]));
+  }
+  return week;
+}
+
+/** Returns the number of the running day, and that of the first day of the week that ends with it. */
+function daysAt(now: number): [today: number, first: number] {
+  const today = Math.floor(now / DAY_MS);
+  return [today, today - DAYS + 1];
+}
+
+const NOTHING: SpotDay = { lost: 0, hours: 0, dollars: 0 };
+
+function sum(days: readonly SpotDay[]): SpotDay {
+  return days.reduce(
+    (all, { lost, hours, dollars }) => ({
+      lost: all.lost + lost,
+      hours: all.hours + hours,
+      dollars: all.dollars + dollars,
+    }),
+    NOTHING,
+  );
+}
