@@ -30,7 +30,7 @@ import type {
   RecordAnswer,
   Subject,
 } from './rpc.ts';
-import { FLEET_TABLES } from './tables.ts';
+import { FLEET_TABLE_STEPS, FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
 import { SignIns, Tokens } from './tokens.ts';
 import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
@@ -90,7 +90,7 @@ export class Fleet {
 
   constructor(ports: FleetPorts, settings: FleetSettings) {
     const { queueId, sql, now } = ports;
-    createTables(sql, FLEET_TABLES);
+    createTables(sql, FLEET_TABLES, FLEET_TABLE_STEPS);
     this.#ports = ports;
     this.#settings = settings;
     this.machines = new Machines(sql);

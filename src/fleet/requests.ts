@@ -93,6 +93,8 @@ const COLUMNS = [
   'total_ms',
   'is_slow',
   'stands_for',
+  'alias',
+  'fallback',
 ] as const satisfies (keyof RequestRecord)[];
 
 const INSERT = `INSERT OR IGNORE INTO requests (${COLUMNS.join(', ')}, is_notable)
@@ -172,12 +174,13 @@ function forgetRequests(sql: Sql, before: number, most: number): number | null {
 }
 
 function sqlValueOf(value: RequestRecord[keyof RequestRecord]): SqlValue {
-  return typeof value === 'boolean' ? Number(value) : value;
+  return typeof value === 'boolean' ? Number(value) : (value ?? null);
 }
 
 function recordOf(row: Row): RequestRecord {
-  const { seq, ...rest } = row;
-  return { ...rest, is_slow: row.is_slow === 1 } as unknown as RequestRecord;
+  const { seq, alias, fallback, ...rest } = row;
+  const asked = alias === null ? {} : { alias, fallback };
+  return { ...rest, ...asked, is_slow: row.is_slow === 1 } as unknown as RequestRecord;
 }
 
 /** Remembers which worker's engine stores which response. */

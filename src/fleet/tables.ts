@@ -1,3 +1,4 @@
+import type { TableSteps } from '../durable/ports.ts';
 import { SCHEDULER_TABLES } from '../scheduler/state.ts';
 
 export const FLEET_TABLES: readonly string[] = [
@@ -67,7 +68,9 @@ export const FLEET_TABLES: readonly string[] = [
      total_ms INTEGER NOT NULL,
      is_slow INTEGER NOT NULL,
      stands_for INTEGER NOT NULL,
-     is_notable INTEGER NOT NULL
+     is_notable INTEGER NOT NULL,
+     alias TEXT,
+     fallback TEXT
    )`,
   `CREATE UNIQUE INDEX requests_id ON requests (id, ended_at)`,
   `CREATE INDEX requests_request_id ON requests (request_id) WHERE request_id IS NOT NULL`,
@@ -134,3 +137,8 @@ export const FLEET_TABLES: readonly string[] = [
    ) WITHOUT ROWID`,
   ...SCHEDULER_TABLES,
 ];
+
+/** The statements that bring the tables of older versions up to date. */
+export const FLEET_TABLE_STEPS: TableSteps = {
+  28: [`ALTER TABLE requests ADD COLUMN alias TEXT`, `ALTER TABLE requests ADD COLUMN fallback TEXT`],
+};

@@ -22,6 +22,10 @@ export const RequestRecord = z.object({
   config_id: text,
   /** The engine's name for the model, or the requested one; empty: neither is known. */
   model: text,
+  /** The alias that the request asked for; null or left out: it named the model itself. */
+  alias: text.nullish(),
+  /** Why the request went to another model than the alias's first choice; null or left out: it did not. */
+  fallback: text.nullish(),
   /** The route of a live request, the type of a stored job. */
   route: text,
   tenant: text.nullable(),

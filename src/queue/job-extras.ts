@@ -28,7 +28,16 @@ export interface JobExtras extends GivenExtras {
    */
   cost?: Cost;
   /** The alias that the job asked for; left out if it named the model itself. */
-  alias?: { name: string; fell: Cause | null };
+  alias?: JobAlias;
+}
+
+/** The alias that a job asked for. */
+export interface JobAlias {
+  name: string;
+  /** Why the job is not at the alias's first choice; null: it is. */
+  fell: Cause | null;
+  /** Of a stored job that goes wherever the alias leads when it is sent: its conversation. Left out: it stays. */
+  moves?: { session?: string };
 }
 
 const GIVEN: Record<keyof GivenExtras, true> = { weight: true, prefix: true, trace: true, webhook: true };
@@ -37,15 +46,11 @@ const GIVEN_KEYS = Object.keys(GIVEN) as (keyof GivenExtras)[];
 /**
  * Takes a job's extras out of what was submitted.
  * @param cost null if its token has no limits
- * @param step null if it names the model itself
+ * @param alias null if it names the model itself
  */
-export function extrasOf(
-  given: GivenExtras,
-  cost: Cost | null,
-  step: { alias: string; fell: Cause | null } | null,
-): JobExtras {
+export function extrasOf(given: GivenExtras, cost: Cost | null, alias: JobAlias | null): JobExtras {
   const extras: Record<string, unknown> = cost === null ? {} : { cost };
-  if (step !== null) extras.alias = { name: step.alias, fell: step.fell };
+  if (alias !== null) extras.alias = alias;
   for (const key of GIVEN_KEYS) if (given[key] !== undefined) extras[key] = given[key];
   return extras;
 }

@@ -14,6 +14,7 @@ import {
 } from './commands/downtime.ts';
 import { decideRequests, expire, expireInMemory } from './commands/expire.ts';
 import { submit } from './commands/submit.ts';
+import { ALIASED_JOBS } from './dispatch/aliased-jobs.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { takeWhatWasLeft } from './dispatch/fair-order.ts';
 import { SCORERS } from './dispatch/scorers.ts';
@@ -202,6 +203,7 @@ const TIMED: readonly Timed[] = [
     run: expireInMemory,
   },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
+  ALIASED_JOBS,
   ...SCORERS.timed,
   {
     dueAt: ({ admission }) => admission.earlier.nextLost,

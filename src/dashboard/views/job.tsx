@@ -112,7 +112,8 @@ export function JobView({ id }: { id: string }) {
 }
 
 function RequestFacts({ record }: { record: RequestRecord }) {
-  const { config_id, model, route, token_name, request_id, worker_id, error_code, error } = record;
+  const { config_id, model, alias, fallback, route, token_name, request_id, worker_id, error_code, error } =
+    record;
   return (
     <>
       <dl class="facts">
@@ -120,6 +121,7 @@ function RequestFacts({ record }: { record: RequestRecord }) {
           <a href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>{config_id || format.UNKNOWN}</a>
         </Figure>
         <Figure name="Model">{model || format.UNKNOWN}</Figure>
+        {alias && <Figure name="Asked for">{fallback ? `${alias}, after ${fallback}` : alias}</Figure>}
         <Figure name="Route">{route}</Figure>
         <Figure name="Token">{token_name ?? format.UNKNOWN}</Figure>
         {request_id && <Figure name="Its caller's id">{request_id}</Figure>}

@@ -12,7 +12,7 @@ import {
 } from '../rpc.ts';
 import { costOfModel, isNamed } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
-import { resolve, type TakenStep } from '../state/steps.ts';
+import { jobAlias, resolve, type TakenStep } from '../state/steps.ts';
 import { ambiguous, reject } from '../waiting.ts';
 
 /** The answer to a request that arrives after its caller hung up: nobody reads it. */
@@ -83,7 +83,11 @@ export function request(
     start_by: step?.starting_ms == null ? null : now + step.starting_ms,
     has_room: false,
     is_repeat: earlier !== null,
-    extras: extrasOf(asked, asked.limits ? costOfModel(core, model, asked.cost, configId) : null, step),
+    extras: extrasOf(
+      asked,
+      asked.limits ? costOfModel(core, model, asked.cost, configId) : null,
+      jobAlias(step),
+    ),
     held: null,
     admitted_at: wasAdmitted && earlier && 'admitted_at' in earlier ? earlier.admitted_at : null,
     passed_over: 0,

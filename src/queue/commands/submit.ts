@@ -9,6 +9,7 @@ import {
   type HeardAnswer,
   isSamePayload,
   isUnserved,
+  type JobAlias,
   maySee,
   type SubmitAnswer,
   type SubmitJob,
@@ -18,7 +19,7 @@ import {
 import { add } from '../state/pending.ts';
 import { costOfModel, isNamed, livePool } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
-import { knownPool, resolve, stepIn, type TakenStep } from '../state/steps.ts';
+import { jobAlias, knownPool, resolve, stepIn, type TakenStep } from '../state/steps.ts';
 import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload } from '../store/jobs-table.ts';
@@ -156,7 +157,7 @@ function insert(
   core: Core,
   job: SubmitJob,
   id: string,
-  { config_id, model, step }: Extract<Pool, { ok: true }>,
+  { config_id, model, alias }: Extract<Pool, { ok: true }>,
 ): StoredJob {
   const now = core.now();
   core.admission.book.report(job);
@@ -174,7 +175,7 @@ function insert(
     tenant: job.tenant ?? null,
     token_name: job.token_name ?? null,
     stream: job.stream ? 1 : 0,
-    extras: extrasOf(job, job.limits ? costOfModel(core, model, job.cost, config_id) : null, step),
+    extras: extrasOf(job, job.limits ? costOfModel(core, model, job.cost, config_id) : null, alias),
     model,
   });
   emit(core, row, 'submitted');
@@ -229,7 +230,7 @@ function withoutBlanks(json: string): string {
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool =
-  | { ok: true; config_id: string; model: string | null; step: TakenStep | null }
+  | { ok: true; config_id: string; model: string | null; alias: JobAlias | null }
   | Rejection
   | Unserved;
 
@@ -257,12 +258,18 @@ function foreignPool(
   return { ok: false, reason: 'unknown_pool', message };
 }
 
+/** Returns what a job keeps that goes wherever its alias leads when it is sent. */
+function movingAlias({ session }: SubmitJob, step: TakenStep | null): JobAlias | null {
+  const alias = jobAlias(step);
+  return alias && { ...alias, moves: session === undefined ? {} : { session } };
+}
+
 function choosePool(core: Core, job: SubmitJob, id: string): Pool {
   if (job.config_id !== undefined) {
     const { config_id } = job;
     const step = stepIn(core, job, id, config_id);
     const model = step?.model ?? job.model ?? null;
-    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, step };
+    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, alias: jobAlias(step) };
   }
   const resolved = resolve(core, { ...job, model: job.endpoint ?? job.model ?? null }, id);
   if (isUnserved(resolved)) return resolved;
@@ -271,9 +278,14 @@ function choosePool(core: Core, job: SubmitJob, id: string): Pool {
   if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'pool') {
     const { config_id } = choice;
-    if (job.endpoint === undefined) return { ok: true, config_id, model, step: resolved.step };
+    if (job.endpoint === undefined || job.model === job.endpoint) {
+      return { ok: true, config_id, model, alias: movingAlias(job, resolved.step) };
+    }
+    if (job.model === undefined) {
+      return { ok: true, config_id, model: null, alias: movingAlias(job, resolved.step) };
+    }
     const step = stepIn(core, job, id, config_id);
-    return { ok: true, config_id, model: step?.model ?? job.model ?? null, step };
+    return { ok: true, config_id, model: step?.model ?? job.model, alias: jobAlias(step) };
   }
   if (choice.pools === '') {
     return {

@@ -2,6 +2,7 @@ import { closeIfHalfOpen } from '../attempts/connection.ts';
 import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import { moved } from './aliased-jobs.ts';
 import { MOST_LOOKED_AT, WANTS_NOTHING, type Wants } from './choose.ts';
 import { firstJobs, otherModels } from './fair-order.ts';
 import { SCORERS } from './scorers.ts';
@@ -109,7 +110,8 @@ function serves(core: Core, worker: Worker, job: Job): boolean {
  * makes room for the next.
  */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
-  if (SCORERS.isDeclined(core, worker, job) || (job.mode === 'stored' && !core.stored.admit(job))) return;
+  if (SCORERS.isDeclined(core, worker, job)) return;
+  if (job.mode === 'stored' && (moved(core, job) || !core.stored.admit(job))) return;
   send(core, worker, job);
 }
 

@@ -144,6 +144,7 @@ function isSlow(event: JobEvent): boolean {
 function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome, standsFor: number): RequestRecord {
   const { job, at, timing, usage } = event;
   const { model, config_id, mode } = keyOf(core, job, usage);
+  const { alias } = job.extras;
   const submitted = submittedAt(job);
   const firstToken = firstTokenAt(job, at, timing);
   return {
@@ -154,6 +155,7 @@ function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome, standsFo
     ended_at: at,
     config_id,
     model,
+    ...(alias && { alias: alias.name, fallback: alias.fell }),
     route: job.mode === 'waiting' ? job.route : job.job_type,
     tenant: job.tenant,
     token_name: job.token_name,

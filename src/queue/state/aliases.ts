@@ -12,6 +12,10 @@ export class Aliases {
   readonly #configured: AliasTable;
   #text: string;
   #table: AliasTable;
+  /** What was as it is when pools without workers were last looked through, and when that was, epoch ms. */
+  looked: { state: string; at: number; foundAny: boolean } | null = null;
+  /** The number of changes of the table. */
+  changes = 0;
 
   constructor(sql: Sql, configured: string | undefined) {
     this.#sql = sql;
@@ -24,6 +28,10 @@ export class Aliases {
 
   get table(): AliasTable {
     return this.#table;
+  }
+
+  get isEmpty(): boolean {
+    return Object.keys(this.#table).length === 0;
   }
 
   /** Says whether a name is an alias. */
@@ -41,6 +49,7 @@ export class Aliases {
     const text = JSON.stringify(told);
     this.#text = text;
     this.#table = this.#merged();
+    this.changes += 1;
     this.#sql.exec(
       `INSERT INTO meta (key, value) VALUES ('aliases', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
       text,

@@ -1,7 +1,14 @@
 import type { Alias, Cause } from '../../aliases/alias.ts';
 import { causesAfter, nextStep, type Step, startingLimit, stepsOf } from '../../aliases/resolve.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
-import { type Fall, type KnownPools, type StepView, type Unserved, unservedOf } from '../rpc.ts';
+import {
+  type Fall,
+  type JobAlias,
+  type KnownPools,
+  type StepView,
+  type Unserved,
+  unservedOf,
+} from '../rpc.ts';
 import { livePool } from './pools.ts';
 import type { Core } from './state.ts';
 import { isLeaving, mayRun, servesModel } from './worker.ts';
@@ -14,6 +21,8 @@ interface Asked {
   tenant?: string | null;
   /** The pools that the fleet object knows, by the models that no worker serves. */
   known?: KnownPools;
+  /** What is taken for the pool of a model that nothing is known of; left out: the fleet object is to be asked. */
+  unknown?: PoolChoice;
   /** The step that the request leaves, and why; left out: it begins. */
   fell?: Fall;
 }
@@ -42,8 +51,8 @@ export interface TakenStep extends StepView {
  * @returns what the fleet object is to be asked for where that cannot be decided
  */
 export function resolve(core: Core, asked: Asked, id: string): Resolved | Unserved {
-  const { model, known } = asked;
-  const poolOf = (name: string | null) => livePool(core, name) ?? knownPool(known, name);
+  const { model, known, unknown = null } = asked;
+  const poolOf = (name: string | null) => livePool(core, name) ?? knownPool(known, name) ?? unknown;
   if (!core.aliases.has(model)) {
     const choice = poolOf(model);
     return choice === null ? unservedOf([model]) : { model, choice, step: null };
@@ -112,6 +121,11 @@ function keyOf(
 ): string {
   if (by === 'request') return id;
   return (by === 'session' ? session : undefined) ?? tenant ?? (by === 'session' ? id : '');
+}
+
+/** Returns what a job keeps of the step that it takes. */
+export function jobAlias(step: TakenStep | null): JobAlias | null {
+  return step && { name: step.alias, fell: step.fell };
 }
 
 /** Says whether a model has a worker, or gets one: a step without either is absent. */

@@ -17,7 +17,7 @@ import {
 } from '../store/jobs-table.ts';
 import { extendLease, orphanLease, postponeLease } from '../store/leases-table.ts';
 import type { NewJobRow } from '../store/new-jobs.ts';
-import { holdJob, nextHeldId, wakeDelayed } from '../store/pending-table.ts';
+import { holdJob, moveJob, nextHeldId, wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { due } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
@@ -167,6 +167,17 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.pending.entered(held);
     this.#admission.entered(held);
     return false;
+  }
+
+  /** Moves a pending job to another pool or model, where nothing is left of what its attempts have made. */
+  move(job: StoredJob, to: Pick<StoredJob, 'config_id' | 'model' | 'extras'>): void {
+    this.#rows.forget(job.id);
+    this.pending.left(job);
+    this.#admission.left(job);
+    this.partials.forget(job.id);
+    const moved: StoredJob = { ...job, ...to, is_held: this.#admission.holds({ ...job, ...to }) ? 1 : 0 };
+    moveJob(this.#ports.sql, moved);
+    this.#added(moved);
   }
 
   lease(job: StoredJob, lease: Lease): StoredJob {

@@ -1,5 +1,5 @@
 import type { StoredJob } from '../job.ts';
-import { COLUMNS, jobs, readExtras } from './jobs-table.ts';
+import { COLUMNS, jobs, readExtras, writeExtras } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './ports.ts';
 
@@ -147,6 +147,38 @@ export function nextHeldId(
 /** Holds a pending job back, or makes one ready that was held back. */
 export function holdJob(sql: Sql, id: string, isHeld: StoredJob['is_held']): void {
   sql.exec(`UPDATE jobs SET is_held = ? WHERE id = ? AND state = 'pending'`, isHeld, id);
+}
+
+/** Writes where a pending job is now. */
+export function moveJob(
+  sql: Sql,
+  {
+    id,
+    config_id,
+    model,
+    extras,
+    is_held,
+  }: Pick<StoredJob, 'id' | 'config_id' | 'model' | 'extras' | 'is_held'>,
+): void {
+  sql.exec(
+    `UPDATE jobs SET config_id = ?, model = ?, extras = ?, is_held = ?, partial = NULL WHERE id = ? AND state = 'pending'`,
+    config_id,
+    model,
+    writeExtras(extras),
+    is_held,
+    id,
+  );
+}
+
+/** Returns ready jobs of a pool that ask for an alias. */
+export function aliasedOfPool(sql: Sql, configId: string, most: number): StoredJob[] {
+  return jobs(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready
+     WHERE config_id = ? AND ${IS_READY} AND extras LIKE '%"alias":{%' LIMIT ?`,
+    configId,
+    most,
+  );
 }
 
 /** Returns the stored jobs with a cost that run, or wait for a slot for the first time and are not held back. */

@@ -107,6 +107,8 @@ describe('a request for an alias', () => {
     const [answer] = ask(queue, 'a');
     expect(answer).toMatchObject({ headers: { 'x-served-model': 'small', 'x-fallback': 'no_worker' } });
     expect(ask(queue, 'b')).toMatchObject([{ kind: 'refused', reason: 'unknown_model' }]);
+    const records = queue.queue.takeEnded();
+    expect(records).toMatchObject([{ model: 'big', alias: 'b', fallback: null, outcome: 'rejected' }]);
     worker(queue, 'big');
     expect(ask(queue, 'a')).toMatchObject([{ headers: { 'x-served-model': 'big' } }]);
   });
@@ -142,5 +144,56 @@ describe('a stored job for an alias', () => {
     for (let index = 0; index < 10; index++)
       stored(queue, 'a', { config_id: 'pool-small', session: `s${index}` });
     expect(small.frames('job').map((job) => bodyOf(job).model)).toEqual(Array(10).fill('small'));
+  });
+
+  it('goes where the alias leads when it is sent, though it was submitted before', () => {
+    const queue = queueWith({ a: alias('big') });
+    const big = worker(queue, 'big', 1);
+    const small = worker(queue, 'small', 1);
+    stored(queue, 'big');
+    const id = stored(queue, 'a');
+    expect(queue.state(id)).toBe('pending');
+    queue.queue.do('hearAliases', { a: alias('small') });
+    queue.advance(6);
+    const first = big.lastJob();
+    queue.say(big, {
+      type: 'job_result',
+      job_id: first.job_id,
+      fence_token: first.fence_token,
+      result: {},
+    });
+    expect(small.lastJob()).toMatchObject({ job_id: id });
+    expect(bodyOf(small.lastJob()).model).toBe('small');
+    expect(queue.queue.read('poolJobs', 'pool-big')).toMatchObject({ in_queue: 0 });
+  });
+
+  it('leaves a pool whose last worker is gone, where the alias says so', () => {
+    const fallBack = { then: ['small'] };
+    const queue = queueWith({
+      a: alias('big', { ...fallBack, on: ['no_worker'] }),
+      b: alias('big', { ...fallBack, on: ['failed'] }),
+    });
+    const big = worker(queue, 'big', 1);
+    stored(queue, 'big');
+    const [goes, stays] = [stored(queue, 'a'), stored(queue, 'b')];
+    queue.drop(big);
+    const small = worker(queue, 'small', 4);
+    queue.advance(60);
+    expect(small.frames('job').map(({ job_id }) => job_id)).toEqual([goes]);
+    expect(queue.state(stays)).toBe('pending');
+    queue.restart();
+    expect(queue.state(stays)).toBe('pending');
+  });
+
+  it('does not leave the pool that its caller named', () => {
+    const queue = queueWith({ a: alias('big') });
+    worker(queue, 'big', 1);
+    const small = worker(queue, 'small', 1);
+    stored(queue, 'big');
+    const id = stored(queue, 'a', { config_id: 'pool-big' });
+    queue.queue.do('hearAliases', { a: alias('small') });
+    queue.advance(60);
+    expect(small.frames('job')).toEqual([]);
+    expect(queue.state(id)).toBe('pending');
   });
 });
