@@ -24,6 +24,15 @@ export interface Alias {
   then: readonly (string | { external: string })[];
   /** What lets a request go on to the next step. */
   on: readonly On[];
+  /** Where copies of requests go, whose answers are thrown away. */
+  mirror?: Mirror | undefined;
+}
+
+/** A model that gets copies of a share of the requests. */
+export interface Mirror {
+  model: string;
+  /** From 0 to 1. */
+  share: number;
 }
 
 export type AliasTable = Readonly<Record<string, Alias>>;

@@ -21,6 +21,7 @@ export function aliasFaults(aliases: unknown, models: ReadonlyMap<string, string
     ...weightFaults(name, alias),
     ...ownFaults(name, alias),
     ...nestingFaults(name, table),
+    ...mirrorFaults(name, table),
   ]);
 }
 
@@ -74,6 +75,13 @@ function nestingFaults(name: string, table: Readonly<Record<string, unknown>>): 
     }
   }
   return faults;
+}
+
+/** Reports a mirror that is an alias: its copies are compared by model. */
+function mirrorFaults(name: string, table: Readonly<Record<string, unknown>>): AliasFault[] {
+  const { model } = fieldsOf(fieldsOf(table[name]).mirror);
+  if (typeof model !== 'string' || !Object.hasOwn(table, model)) return [];
+  return [{ path: [name, 'mirror', 'model'], message: `"${model}" is an alias: name one model` }];
 }
 
 /** Returns how many aliases are below a name, the name's own included, or the circle that leads back to the first. */

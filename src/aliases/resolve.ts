@@ -98,7 +98,7 @@ function scoreOf(name: string, { model, weight }: Target, key: string): number {
 }
 
 /** Returns a number between 0 and 1, both excluded, that looks random and is the same for the same text. */
-function fraction(text: string): number {
+export function fraction(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   // FNV alone barely mixes the last characters into the high bits.

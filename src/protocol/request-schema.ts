@@ -24,7 +24,10 @@ export const RequestRecord = z.object({
   model: text,
   /** The alias that the request asked for; null or left out: it named the model itself. */
   alias: text.nullish(),
-  /** Why the request went to another model than the alias's first choice; null or left out: it did not. */
+  /**
+   * Why the request went to another model than the alias's first choice, or `mirror` for a copy of a request; null or
+   * left out: it did not.
+   */
   fallback: text.nullish(),
   /** The route of a live request, the type of a stored job. */
   route: text,

@@ -29,6 +29,8 @@ export interface JobExtras extends GivenExtras {
   cost?: Cost;
   /** The alias that the job asked for; left out if it named the model itself. */
   alias?: JobAlias;
+  /** The alias of whose requests the job is a copy; left out: it is none (projections/mirrors.ts). */
+  mirrors?: string;
 }
 
 /** The alias that a job asked for. */

@@ -9,6 +9,17 @@ export interface QueueMetrics {
   /** The numbers of the relays that the queue's object holds; null: each relay has an object of its own. */
   relays: RelayMetrics | null;
   pools: PoolMetrics[];
+  mirrors: MirrorCount[];
+}
+
+/** The copies of requests for an alias that went to its mirror's model, since the object started. */
+export interface MirrorCount {
+  alias: string;
+  model: string;
+  succeeded: number;
+  failed: number;
+  /** The copies for which no worker was free, and those too long to be stored. */
+  dropped: number;
 }
 
 export interface RelayMetrics {

@@ -49,4 +49,11 @@ export const AliasSpec = z.strictObject({
     .array(OnSpec)
     .default([])
     .describe('What lets a request go on to the next step, before the first byte of an answer.'),
+  mirror: z
+    .strictObject({
+      model: ModelName.describe('The model that gets the copies.'),
+      share: z.number().min(0).max(1).describe('The share of the requests that are copied, from 0 to 1.'),
+    })
+    .optional()
+    .describe('Sends copies of requests to a model, measures their answers and throws them away.'),
 });

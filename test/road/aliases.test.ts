@@ -197,6 +197,28 @@ describe('an alias', () => {
   });
 });
 
+it('sends copies of requests to its mirror, and the caller reads only its own answer', async () => {
+  await apply({ copied: { to: [{ model: 'big' }], mirror: { model: 'small', share: 1 } } });
+  expect(await ask('copied')).toEqual(served('big'));
+  const streamed = await fetch(`${queue.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'copied', prompt: 'a', max_tokens: 4, stream: true }),
+  });
+  expect(await streamed.text()).not.toContain('small');
+  const line = 'worker_vllm_mirrored_requests_total{alias="copied",model="small",outcome="succeeded"} 2';
+  await until(
+    async () => (await (await fetch(`${queue.url}/metrics`)).text()).includes(line),
+    'both copies have ended',
+  );
+  const copies = async () => {
+    const listed = await fetch(`${queue.url}/api/requests?model=small`);
+    const { requests } = (await listed.json()) as { requests: { fallback?: string }[] };
+    return requests.filter(({ fallback }) => fallback === 'mirror').length;
+  };
+  await until(async () => (await copies()) === 2, 'their records are listed');
+});
+
 it('keeps 200 streams as they are while its weights change', async () => {
   const alias = (big: number, small: number) => ({
     'gpt-4o': {

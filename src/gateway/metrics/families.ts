@@ -6,13 +6,13 @@ import {
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
-import type { PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
+import type { MirrorCount, PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
 import { by, type Family, gauge, histogramSamples, type Sample, withPool } from './exposition.ts';
 import { fleetFamilies } from './fleet-families.ts';
 
 /** Returns everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
 export function families(
-  { at, storage_bytes, relays, pools }: QueueMetrics,
+  { at, storage_bytes, relays, pools, mirrors }: QueueMetrics,
   fleet: FleetView,
   version: string,
 ): Family[] {
@@ -26,6 +26,7 @@ export function families(
     ...fleetFamilies(fleet, new Set(pools.map(({ config_id }) => config_id))),
     ...counters(pools),
     ...histograms(pools),
+    ...mirrorFamilies(mirrors),
   ];
 }
 
@@ -37,6 +38,20 @@ function relayFamilies({ streams, received_bytes }: RelayMetrics): Family[] {
       type: 'counter',
       help: 'Bytes of answers that workers sent.',
       samples: [{ labels: {}, value: received_bytes }],
+    },
+  ];
+}
+
+function mirrorFamilies(mirrors: readonly MirrorCount[]): Family[] {
+  if (mirrors.length === 0) return [];
+  return [
+    {
+      name: 'mirrored_requests_total',
+      type: 'counter',
+      help: 'Copies of requests for an alias, by how they ended.',
+      samples: mirrors.flatMap(({ alias, model, ...outcomes }) =>
+        by('outcome', outcomes).map(({ labels, value }) => ({ labels: { alias, model, ...labels }, value })),
+      ),
     },
   ];
 }

@@ -4,6 +4,7 @@ import { Counts } from './counts.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import { Ledger } from './ledger.ts';
 import { Listeners } from './listeners.ts';
+import { Mirrors } from './mirrors.ts';
 import { RequestRecords } from './request-records.ts';
 import { UsageCounter } from './usage.ts';
 import { UsageBook } from './usage-book.ts';
@@ -21,7 +22,13 @@ export function registerProjections(core: Core): void {
   const charges = new Charges(core);
   const usage = new UsageCounter(core, book, charges, ledger);
   const records = new RequestRecords(core);
-  const told = [new FailedAttempts(), new Webhooks(core), new Waiters(core), new Listeners(core)];
+  const told = [
+    new FailedAttempts(),
+    new Webhooks(core),
+    new Waiters(core),
+    new Listeners(core),
+    new Mirrors(core),
+  ];
   for (const projection of [book, ledger, counts, records, usage, charges, ...told])
     core.projections.add(projection);
 }

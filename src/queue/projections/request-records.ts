@@ -144,7 +144,7 @@ function isSlow(event: JobEvent): boolean {
 function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome, standsFor: number): RequestRecord {
   const { job, at, timing, usage } = event;
   const { model, config_id, mode } = keyOf(core, job, usage);
-  const { alias } = job.extras;
+  const { alias, mirrors } = job.extras;
   const submitted = submittedAt(job);
   const firstToken = firstTokenAt(job, at, timing);
   return {
@@ -156,6 +156,7 @@ function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome, standsFo
     config_id,
     model,
     ...(alias && { alias: alias.name, fallback: alias.fell }),
+    ...(mirrors && { alias: mirrors, fallback: 'mirror' }),
     route: job.mode === 'waiting' ? job.route : job.job_type,
     tenant: job.tenant,
     token_name: job.token_name,

@@ -1,4 +1,4 @@
-import { type AliasTable, aliasOf } from '../../aliases/alias.ts';
+import { type AliasTable, aliasOf, type Mirror } from '../../aliases/alias.ts';
 import { aliasNamed } from '../../aliases/resolve.ts';
 import { parseModelAliases } from '../../settings/queue-settings.ts';
 import type { Sql } from '../store/ports.ts';
@@ -37,6 +37,10 @@ export class Aliases {
   /** Says whether a name is an alias. */
   has(name: string | null): name is string {
     return name !== null && aliasNamed(this.#table, name) !== undefined;
+  }
+
+  mirrorOf(alias: string): Mirror | undefined {
+    return aliasNamed(this.#table, alias)?.mirror;
   }
 
   /** Says whether these are not the aliases of the fleet's file that are in force. */

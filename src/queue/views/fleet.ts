@@ -1,5 +1,6 @@
 import type { PoolShare, QueueShare, SessionShare } from '../../fleet/rpc.ts';
 import { Counts } from '../projections/counts.ts';
+import { Mirrors } from '../projections/mirrors.ts';
 import { cumulative, MODES, newCounts, type Outcome, type PoolCounts } from '../projections/pool-counts.ts';
 import type { PoolJobs, PoolMetrics, QueueMetrics, QueueStatus } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
@@ -69,7 +70,7 @@ export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relay
   const pools = [...poolsNow(core)].map(([config_id, now]) => {
     return { config_id, now, counts: core.projections.get(Counts).of(config_id) ?? newCounts() };
   });
-  return { at: core.now(), pools };
+  return { at: core.now(), pools, mirrors: core.projections.get(Mirrors).counts() };
 }
 
 /** Returns all numbers of the queue that the fleet object shows. */

@@ -29,6 +29,7 @@ describe('the aliases of a fleet file', () => {
       - { model: fast, weight: 1 }
     then: [small-one, { external: openai/gpt-4o-mini }]
     on: [no_worker, queue_full, starting_over: 30s, failed]
+    mirror: { model: big, share: 0.05 }
 `);
     expect(faults).toEqual([]);
     expect(aliases).toEqual({
@@ -41,6 +42,7 @@ describe('the aliases of a fleet file', () => {
         ],
         then: ['small-one', { external: 'openai/gpt-4o-mini' }],
         on: ['no_worker', 'queue_full', { starting_over: 30 }, 'failed'],
+        mirror: { model: 'big', share: 0.05 },
       },
     });
   });
@@ -49,7 +51,7 @@ describe('the aliases of a fleet file', () => {
     [
       'unknown fields',
       '  a: { to: [{ model: small }], wait: 3 }',
-      ['1: aliases.a.wait: is not known here; possible are split, to, then, on'],
+      ['1: aliases.a.wait: is not known here; possible are split, to, then, on, mirror'],
     ],
     ['no models', '  a: { to: [] }', ['1: aliases.a.to: must not be empty']],
     [
@@ -102,6 +104,16 @@ describe('the aliases of a fleet file', () => {
       'an alias of itself',
       '  a: { to: [{ model: a }] }',
       ['1: aliases.a.to[0].model: the alias leads back to itself: a → a'],
+    ],
+    [
+      'a mirror that is an alias',
+      '  a:\n    to: [{ model: small }]\n    mirror: { model: b, share: 1 }\n  b: { to: [{ model: small }] }',
+      ['3: aliases.a.mirror.model: "b" is an alias: name one model'],
+    ],
+    [
+      'a share over 1',
+      '  a: { to: [{ model: small }], mirror: { model: big, share: 5 } }',
+      ['1: aliases.a.mirror.share: '],
     ],
     [
       'a circle',
