@@ -1,3 +1,4 @@
+import { workerName } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import type { AppliedSpec, RollAnswer, RollRequest } from './rpc.ts';
 import { isStarting, startSeconds } from './rule/capacity.ts';
@@ -123,16 +124,19 @@ function planInWords(
   if (inOrder.length === 0) return 'Nothing that serves has to be replaced.';
   const start = startSeconds(core.launches.launched().filter(({ config_id }) => config_id === configId));
   const atOnce = Math.max(1, Math.min(update.surge + update.unavailable, inOrder.length));
-  const minutes = Math.ceil(((inOrder.length / atOnce) * start.p80 + PROOF_SECONDS) / 60);
   const alive = core.launches.alive().filter(({ config_id }) => config_id === configId).length;
   const beside = Math.max(0, Math.min(update.surge, max - alive));
+  const hasToWait = beside === 0 && update.unavailable === 0;
+  const proofSeconds = Math.max(PROOF_SECONDS, update.canary?.for ?? 0);
+  const waitSeconds = hasToWait ? update.patience : 0;
+  const minutes = Math.ceil(((inOrder.length / atOnce) * start.p80 + proofSeconds + waitSeconds) / 60);
   const price = Math.max(0, ...inOrder.map(({ price_per_hour }) => price_per_hour)) * beside;
   const cost = price > 0 ? `, for $${price.toFixed(2)} an hour more meanwhile` : '';
   const first =
     beside > 0
       ? `${beside} new beside the old ones first`
-      : 'no room beside the old ones, so one of them first';
-  return `In this order: ${inOrder.map(({ name }) => name).join(', ')}; ${first}; about ${minutes} min${cost}.`;
+      : `no room beside the old ones, so one of them first${hasToWait ? `, once there was none for ${Math.ceil(update.patience / 60)} min` : ''}`;
+  return `In this order: ${inOrder.map(({ name }) => workerName(name)).join(', ')}; ${first}; about ${minutes} min${cost}.`;
 }
 
 /** The first worker of a version is watched for so long, s, before others follow. */

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { workerName } from '../../../src/protocol/index.ts';
 import { startedWith, versionOf } from '../../../src/scheduler/version.ts';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
@@ -61,6 +62,26 @@ describe('an order to roll a pool', () => {
     expect(wanted()).toBe(before);
     fleet.apply({ image: 'c' });
     expect(wanted()).not.toBe(before);
+  });
+
+  it('says what is replaced in which order, how long that takes, and what it costs meanwhile', () => {
+    fleet.apply({ max: 2 });
+    const { name } = fleet.ready();
+    const text = (answer: ReturnType<typeof roll>) => ('text' in answer ? answer.text : '');
+    const order = `In this order: ${workerName(name)}`;
+    expect(text(roll({ action: 'anew' }, true))).toMatch(
+      new RegExp(
+        `${order}; 1 new beside the old ones first; about \\d+ min, for \\$\\d+\\.\\d\\d an hour more`,
+      ),
+    );
+    const short = Number(/about (\d+) min/.exec(text(roll({ action: 'anew' }, true)))![1]);
+    fleet.apply({ max: 1 });
+    const full = text(roll({ action: 'anew' }, true));
+    expect(full).toContain(
+      `${order}; no room beside the old ones, so one of them first, once there was none for 10 min`,
+    );
+    expect(Number(/about (\d+) min/.exec(full)![1])).toBe(short + 10);
+    expect(full).not.toContain('an hour more');
   });
 
   it('keeps three versions', () => {

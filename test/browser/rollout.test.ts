@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type DemoLaunches, startDemoLaunches } from '../../scripts/demo/launches.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
+import { startTestQueue } from '../support/test-queue.ts';
+import { openPage } from './page.ts';
+
+/** A pool whose image changes, to one that serves and to one that does not start, as an operator sees it. */
+/** Short answers, so that a version soon has enough of them to be proved. */
+const LOAD = { stored: 6, callers: 2, maxTokens: 30 };
+let open: OpenPage;
+let demo: DemoLaunches;
+
+const road = startTestQueue();
+beforeAll(async () => {
+  demo = await startDemoLaunches({ url: road.url, token: undefined }, { startSeconds: 2, load: LOAD });
+  open = await openPage();
+});
+afterAll(async () => {
+  await open.close();
+  await demo.stop();
+});
+
+it('shows versions side by side, lets an admin hold a rollout, and says why a version was stopped', {
+  timeout: 240_000,
+}, async () => {
+  const { page, faults } = open;
+  page.setDefaultTimeout(120_000);
+  await page.goto(`${road.url}/queue?config_id=gemma-27b`);
+  const panel = page.getByRole('article', { name: 'gemma-27b' });
+  await panel.getByText('workers ready').waitFor();
+  await panel.getByText('1/1').or(panel.getByText('2/2')).first().waitFor();
+  // One version is nothing to compare.
+  expect(await panel.getByRole('heading', { name: 'Versions' }).count()).toBe(0);
+
+  await demo.roll();
+  const versions = panel.getByRole('table', { name: 'Versions of gemma-27b' });
+  await versions.getByText('being replaced').waitFor();
+  await versions.getByText('image registry.example/worker-vllm:1.5').waitFor();
+  await panel.getByText('Rolling out').waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+
+  await panel.getByRole('button', { name: 'Pause the rollout of gemma-27b' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Change gemma-27b' });
+  await dialog.getByText('would be held').waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Pause now' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await panel.getByText('Rollout paused').waitFor();
+  await panel.getByRole('button', { name: 'Resume the rollout of gemma-27b' }).click();
+  await dialog.getByRole('button', { name: 'Resume now' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await panel.getByText('Rolling out').waitFor();
+  // Once all have the new version, the old one is kept.
+  await versions.getByText('kept to go back to').waitFor();
+
+  await demo.roll();
+  await panel.getByText('Rollout stopped').waitFor();
+  await panel.getByText(/Version .* was stopped: /).waitFor();
+  await panel.getByText('unknown flag --enable-chunked-prefil').first().waitFor();
+  const attention = page.getByRole('region', { name: 'Needs attention' });
+  await attention
+    .getByText(/was stopped/)
+    .first()
+    .waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(faults).toEqual([]);
+});
