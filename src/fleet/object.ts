@@ -109,7 +109,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       alarm: this.#schedulingAlarm,
       now,
       commit,
-      cordon: (workerIds) => objects.queue(queueId).cordon(workerIds),
+      cordon: (workerIds, shares) => objects.queue(queueId).cordon(workerIds, shares),
       backlog: () => objects.batches(queueId).backlog(),
       after,
       log: (level, message, error) => host.log(level, message, { queue_id: queueId, error: String(error) }),

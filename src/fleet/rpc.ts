@@ -9,9 +9,9 @@ import type {
   PoolTotals,
   RequestRecord,
 } from '../protocol/index.ts';
-import type { SessionShare } from '../scheduler/machines.ts';
+import type { CanaryShare, SessionShare } from '../scheduler/machines.ts';
 
-export type { Machine, SessionShare } from '../scheduler/machines.ts';
+export type { CanaryShare, Machine, SessionShare } from '../scheduler/machines.ts';
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 
@@ -104,8 +104,9 @@ export interface QueueTells {
    * survives restarts of queue and workers. Before it answers, the queue has reported its numbers.
    * @returns the number of jobs that each of the workers holds, connected or not; a worker that has just lost its
    * connection, and may return with jobs that the queue does not know of, is left out
+   * @param shares the new versions of pools that get a part of their pools' requests alone
    */
-  cordon(workerIds: string[]): Promise<Record<string, number>>;
+  cordon(workerIds: string[], shares?: CanaryShare[]): Promise<Record<string, number>>;
 }
 
 export interface RefusedWorker {

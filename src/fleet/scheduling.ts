@@ -5,7 +5,7 @@ import type { BacklogFacts } from '../scheduler/rule-types.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
 import type { Fleet } from './fleet.ts';
-import type { QueueShare } from './rpc.ts';
+import type { CanaryShare, QueueShare } from './rpc.ts';
 
 /** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
@@ -25,8 +25,8 @@ export interface SchedulingPorts {
   now(): number;
   /** Runs one transaction; a failure rolls back memory too. */
   commit<T>(work: () => T): T;
-  /** Replaces the queue's cordon. @returns for each of these workers the number of jobs it still runs */
-  cordon(workerIds: string[]): Promise<Record<string, number>>;
+  /** Replaces the queue's cordon, and the versions that are tried on a part of their pools' requests. @returns for each of these workers the number of jobs it still runs */
+  cordon(workerIds: string[], shares: CanaryShare[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
   /** Runs something after a time, ms. @returns calls it off */
   after(ms: number, run: () => void): () => void;
@@ -130,7 +130,7 @@ export class Scheduling {
     // The alarm is set first, so that neither a failure below nor the end of this process ends the loop.
     alarm.set(now() + AGAIN_MS);
     try {
-      const cordoned = await this.#answered('queue', () => cordon(scheduler.cordon()));
+      const cordoned = await this.#answered('queue', () => cordon(scheduler.cordon(), scheduler.shares()));
       const backlog = await this.#answered('batches', () => this.#askBacklog());
       commit(() => scheduler.reconcile({ cordoned, backlog }));
       this.#isFailing = false;

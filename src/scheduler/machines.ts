@@ -20,6 +20,14 @@ export interface SessionShare {
   adapters: AdapterState | null;
 }
 
+/** A new version of a pool that is tried on a part of the pool's requests. */
+export interface CanaryShare {
+  config_id: string;
+  version: string;
+  /** The most of the pool's requests that the workers of this version get, from 0 to 1. */
+  share: number;
+}
+
 /**
  * All that is known under one name, which is the machine's name at its provider and its worker's at the queue. The
  * value is immutable: a change makes a new one. Times are epoch ms of the server's clock, except those in the

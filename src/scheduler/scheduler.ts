@@ -5,7 +5,7 @@ import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import { isFinal, prefixOf } from './launch.ts';
 import { Launches, spentByDay } from './launches.ts';
-import { cordonOf, type MachineMap } from './machines.ts';
+import { type CanaryShare, cordonOf, type MachineMap } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
@@ -24,7 +24,7 @@ import type { Answers, Decided, QueueFacts, RuleState, WorkersFigures } from './
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
-import { adoptVersions, Versions } from './versions.ts';
+import { adoptVersions, sharesIn, Versions } from './versions.ts';
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
 /** The interval between reconciliations, ms; BUSY_RECONCILE_MS applies while a launch is under way. */
@@ -144,6 +144,11 @@ export class Scheduler {
   /** Returns the names of the workers that the queue must give no more jobs. */
   cordon(): string[] {
     return cordonOf(this.#core.machines, prefixOf(this.#secrets.installation));
+  }
+
+  /** Returns the new versions that the queue must give a part of their pools' requests alone. */
+  shares(): CanaryShare[] {
+    return sharesIn(this.specs.current()?.spec ?? null, this.#versions);
   }
 
   /** Observes, decides and writes the decisions. @param answers the newest answers of queue and batches */

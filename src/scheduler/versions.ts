@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRecord } from './launch.ts';
+import type { CanaryShare } from './machines.ts';
 import type { FleetSpec } from './spec.ts';
 import { readState, writeState } from './state.ts';
 import { type StartedWith, startedWith, versionOf } from './version.ts';
@@ -105,6 +106,16 @@ export class Versions {
     this.#known ??= readState(this.#sql, 'versions') ?? {};
     return this.#known;
   }
+}
+
+/** Returns the wanted versions that are not proved, of pools whose update tries those on a part of the requests. */
+export function sharesIn(spec: Pick<FleetSpec, 'pools'> | null, versions: Versions): CanaryShare[] {
+  return Object.entries(spec?.pools ?? {}).flatMap(([config_id, { update }]) => {
+    const own = versions.of(config_id);
+    const wanted = own?.kept.find(({ version }) => version === own.wanted);
+    if (!update.canary || !wanted || wanted.proved_at !== null) return [];
+    return { config_id, version: wanted.version, share: update.canary.share };
+  });
 }
 
 /**

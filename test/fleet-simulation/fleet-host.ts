@@ -190,7 +190,7 @@ export class FleetHost {
         if (!isAlive()) throw new Killed();
         return this.#mayDieAt(work);
       },
-      cordon: (workerIds) => queue.cordon(workerIds),
+      cordon: (workerIds, shares) => queue.cordon(workerIds, shares),
       backlog: async () => [],
       after: (ms, run) => {
         const planned = timeline.after(ms, run);

@@ -1,4 +1,4 @@
-import type { FleetEvent, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
+import type { CanaryShare, FleetEvent, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
 import { parseJson, type QueueFrame, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
@@ -96,12 +96,12 @@ export class QueueHost {
   }
 
   /** As the fleet object calls it. */
-  cordon(workerIds: string[]): Promise<Record<string, number>> {
+  cordon(workerIds: string[], shares: CanaryShare[] = []): Promise<Record<string, number>> {
     return this.#world.link.call(async () => {
       let running: Record<string, number> | null = null;
       this.do((queue) => {
         this.cordoned = new Set(workerIds);
-        running = queue.do('cordon', workerIds);
+        running = queue.do('cordon', workerIds, shares);
       });
       if (running === null) throw new Error('the queue is not there');
       await this.#report.flush();

@@ -1,4 +1,5 @@
 import type { ReportedLimits } from '../../admission/accounts.ts';
+import type { CanaryShare } from '../../fleet/rpc.ts';
 import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
 import { closeForToken } from '../attempts/connection.ts';
@@ -9,10 +10,17 @@ import { endedAt, saveCordon } from '../store/session-table.ts';
 /**
  * Cordons these workers and no others: they get no more jobs and finish those that they hold. A worker that connects
  * again, or for the first time, is cordoned as well.
+ * @param shares the new versions that are tried on a part of their pools' requests; the queue keeps them in memory, and
+ * the fleet object repeats them
  * @returns how many jobs each of them holds, connected or not; a worker is left out while the queue does not know yet
  * what it holds
  */
-export function cordon(core: Core, workerIds: readonly string[]): Record<string, number> {
+export function cordon(
+  core: Core,
+  workerIds: readonly string[],
+  shares: readonly CanaryShare[] = [],
+): Record<string, number> {
+  core.workers.try(shares);
   if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);
   return Object.fromEntries(
     workerIds.flatMap((id) => {

@@ -4,6 +4,7 @@ import { workerAlone } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { servesModel, type Worker } from '../state/worker.ts';
 import { olderOf } from './choose.ts';
+import { mayBeGiven } from './equals.ts';
 import { mayHaveAgain } from './retries.ts';
 
 /**
@@ -72,7 +73,8 @@ function fairJobs(
   let least = Number.POSITIVE_INFINITY;
   for (const share of line.inOrder()) {
     if (share.counter > least + WARM_SLACK) break;
-    const isWanted = (job: WaitingJob) => !worker.declined.has(job.id) && mayHaveAgain(core, job, worker);
+    const isWanted = (job: WaitingJob) =>
+      !worker.declined.has(job.id) && mayBeGiven(core, worker, job) && mayHaveAgain(core, job, worker);
     const waiting = share.firstFor(models, most - found.length, isWanted);
     if (found.length === 0) {
       const stored = nextStored(core, worker, place, share);

@@ -1,5 +1,6 @@
 import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
+import type { CanaryShare } from '../../fleet/rpc.ts';
 import { CLOSE, newJobId, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import {
   type COMMANDS,
@@ -198,8 +199,8 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   }
 
   /** Cordons these workers, as `QueueTells` says. */
-  cordon(workerIds: string[]): Promise<Record<string, number>> {
-    return this.#command('cordon', workerIds).finally(() => this.#fleet.flush());
+  cordon(workerIds: string[], shares: CanaryShare[] = []): Promise<Record<string, number>> {
+    return this.#command('cordon', workerIds, shares).finally(() => this.#fleet.flush());
   }
 
   /** Returns all numbers of the queue, for machines. */

@@ -1,4 +1,5 @@
 import type { Charge } from '../../admission/charge.ts';
+import type { CanaryShare } from '../../fleet/rpc.ts';
 import {
   type AdapterState,
   BASE_WORKER,
@@ -51,6 +52,17 @@ export interface Worker {
    * Whether the scheduler wants the worker to end: it gets no more jobs and finishes its own, unaware of the cordon.
    */
   cordoned: boolean;
+  /** The trial of a new version in the worker's pool (dispatch/canaries.ts); null: there is none. */
+  canary: Canary | null;
+}
+
+/** A new version of a pool that is given a part of its requests, and the requests since the queue knows of that. */
+export interface Canary extends CanaryShare {
+  requests: number;
+  /** The requests among them that the new version got. */
+  given: number;
+  /** Whether jobs wait for the others although the new version has a slot. */
+  holdsBack: boolean;
 }
 
 /** The facts that determine the models that a worker serves. */
@@ -148,6 +160,7 @@ export function newWorker(connection: Connection, session: Session, { models, ad
     heldSince: new Map(),
     unresponsive: false,
     cordoned: false,
+    canary: null,
   };
 }
 

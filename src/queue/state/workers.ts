@@ -1,6 +1,7 @@
+import type { CanaryShare } from '../../fleet/rpc.ts';
 import type { Connection } from '../store/ports.ts';
 import type { ReadySet } from './ready-set.ts';
-import { isLeaving, profileOf, type Serving, type Worker } from './worker.ts';
+import { type Canary, isLeaving, profileOf, type Serving, type Worker } from './worker.ts';
 
 /** A worker that lost its connection and may be back. */
 interface Away {
@@ -22,6 +23,8 @@ export class Workers {
   readonly #away = new Map<string, Away>();
   /** Ids of workers that get no more jobs, whether or not they are connected. */
   #cordon: ReadonlySet<string> = new Set();
+  /** The versions that are tried, by pool. */
+  readonly #canaries = new Map<string, Canary>();
 
   /**
    * Epoch ms before which a worker's silence is no sign of death: the queue stood still, and its clock may have leapt.
@@ -43,6 +46,7 @@ export class Workers {
   add(worker: Worker): void {
     this.changes += 1;
     worker.cordoned = this.#cordon.has(worker.session.worker_id);
+    worker.canary = this.#canaries.get(worker.session.config_id) ?? null;
     this.#byConnection.set(worker.connection.id, worker);
     this.#byId.set(worker.session.worker_id, worker);
     this.#away.delete(worker.session.worker_id);
@@ -59,6 +63,30 @@ export class Workers {
       if (!worker.cordoned) this.#ready.worker(worker);
     }
     return true;
+  }
+
+  /** The versions that are tried. */
+  get canaries(): Iterable<Canary> {
+    return this.#canaries.values();
+  }
+
+  /** Replaces the versions that are tried on a part of their pools' requests. What is counted of one goes on. */
+  try(shares: readonly CanaryShare[]): void {
+    for (const [configId, { version, share }] of this.#canaries) {
+      const isSame = (one: CanaryShare) =>
+        one.config_id === configId && one.version === version && one.share === share;
+      if (!shares.some(isSame)) this.#canaries.delete(configId);
+    }
+    for (const share of shares) {
+      if (!this.#canaries.has(share.config_id))
+        this.#canaries.set(share.config_id, { ...share, requests: 0, given: 0, holdsBack: false });
+    }
+    for (const worker of this.#byId.values()) {
+      const canary = this.#canaries.get(worker.session.config_id) ?? null;
+      // What the end of a trial held back may go now.
+      if (worker.canary !== canary) this.#ready.worker(worker);
+      worker.canary = canary;
+    }
   }
 
   /** Notes that a worker lost its connection; unless it was leaving, it may be back. @param until epoch ms */

@@ -36,6 +36,11 @@ describe('the rest of a stream', () => {
     const other = queue.worker('other', serving(NEW));
     const answers = queue.request(moved('gone', OLD));
     expect([ids(other), ids(equal), answers]).toEqual([[], ['before'], []]);
+    // It holds up nobody behind it.
+    queue.say(other, { type: 'pause' });
+    queue.request({ job_id: 'behind' });
+    queue.say(other, { type: 'resume' });
+    expect(ids(other)).toEqual(['behind']);
     const { job_id, fence_token } = equal.lastJob();
     queue.say(equal, { type: 'job_result', job_id, fence_token, result: {} });
     expect(ids(equal)).toEqual(['before', 'asked']);

@@ -112,3 +112,13 @@ describe('what a scheduler without versions has written', () => {
     expect(versionOf(startedWith(fleet.scheduler.specs.current()!.spec.pools.chat!))).toBe(version);
   });
 });
+
+it('a version that is not proved is tried on a share of the requests, where the file says so', () => {
+  fleet.apply({ image: 'a' });
+  expect(fleet.scheduler.shares()).toEqual([]);
+  const canary = { share: 0.1, for: 600 };
+  fleet.apply({ image: 'b', update: { surge: 1, unavailable: 0, patience: 600, canary } });
+  expect(fleet.scheduler.shares()).toEqual([{ config_id: 'chat', version: wanted(), share: 0.1 }]);
+  fleet.apply({ image: 'b' });
+  expect(fleet.scheduler.shares()).toEqual([]);
+});
