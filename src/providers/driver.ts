@@ -2,6 +2,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
 import { longestWayDownMs } from '../process/way-down.ts';
+import type { EngineName } from '../protocol/index.ts';
 import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
@@ -76,8 +77,18 @@ export type MakeDriver<Kind extends ProviderSpec['driver'] = ProviderSpec['drive
   ports: DriverPorts,
 ) => Driver | Promise<Driver>;
 
-/** The image of a pool that names none. */
-export const DEFAULT_IMAGE = 'ghcr.io/worker-vllm/worker-vllm:latest';
+/** The image with vLLM; those with other engines have the engine's name behind it. */
+const IMAGE_NAME = 'ghcr.io/worker-vllm/worker-vllm';
+/** The engines whose images have names of their own, as the targets of deploy/docker-bake.hcl. */
+const OWN_IMAGES: readonly EngineName[] = ['sglang', 'llama-cpp', 'fastdeploy'];
+
+/** Returns the image of a container: the pool's, else the released one with the pool's engine. */
+export function imageOf({ image, env }: Pick<LaunchRequest, 'image' | 'env'>): string {
+  if (image !== null) return image;
+  const engine = OWN_IMAGES.find((name) => name === env.ENGINE);
+  return `${IMAGE_NAME}${engine ? `-${engine}` : ''}:latest`;
+}
+
 /** The gigabytes of the container's disk if the candidate gives none: room for the image, and a model of some size. */
 export const DEFAULT_DISK_GB = 60;
 

@@ -2,9 +2,9 @@ import * as z from 'zod';
 import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
-  DEFAULT_IMAGE,
   type Driver,
   type DriverPorts,
+  imageOf,
   type LaunchRequest,
   type MachineKey,
   type MakeDriver,
@@ -251,12 +251,12 @@ function gpusOf({ instance_type, gpus }: Pick<LaunchRequest, 'instance_type' | '
 }
 
 function runSpecOf(request: LaunchRequest) {
-  const { name, image, env, disk_gb, price_per_hour, spot } = request;
+  const { name, env, disk_gb, price_per_hour, spot } = request;
   const configuration = {
     type: 'task',
     ...(name ? { name: runNameOf(name) } : {}),
     // Without commands the image starts unchanged.
-    image: image ?? DEFAULT_IMAGE,
+    image: imageOf(request),
     env,
     resources: { gpu: gpusOf(request), disk: `${disk_gb ?? DEFAULT_DISK_GB}GB..` },
     spot_policy: spot ? 'spot' : 'on-demand',

@@ -2,9 +2,9 @@ import * as z from 'zod';
 import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
-  DEFAULT_IMAGE,
   type Driver,
   type DriverPorts,
+  imageOf,
   type LaunchRequest,
   type MachineKey,
   type MakeDriver,
@@ -258,7 +258,7 @@ class RunPod implements Driver {
     return {
       name,
       cloud,
-      image: image ?? DEFAULT_IMAGE,
+      image: imageOf({ image, env }),
       // No `entrypoint` and no `args`: the image starts unchanged. A host with an older driver is discovered only when
       // the engine starts there, and is billed until then.
       gpu: { id: instance_type, count: gpus, minCudaVersion: min_cuda_version },

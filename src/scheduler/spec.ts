@@ -214,7 +214,7 @@ export const PoolSpec = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("The worker's image; left out: what the driver has as its default."),
+    .describe("The worker's image; left out: the released one with this engine."),
   env: z
     .record(VariableName, z.union([z.string(), z.number(), z.boolean()]).transform(String))
     .default({})

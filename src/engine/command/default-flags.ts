@@ -125,6 +125,7 @@ export function defaultFlags(
   asked: readonly Argument[],
   env: NodeJS.ProcessEnv,
 ): DefaultArguments {
+  const isAsked = (flag: string) => asked.some((argument) => argument.flag === flag);
   const all = [
     tracingFlags(engine, asked, env),
     adapterFlags(adapters),
@@ -137,7 +138,7 @@ export function defaultFlags(
       ? flagOf('worker-vllm swap', ['--enable-sleep-mode'], { VLLM_SERVER_DEV_MODE: '1' })
       : NOTHING,
     prefillFlags(engine, env),
-    ...(engine.usualFlags?.(settings) ?? []).map((words) => flagOf('worker-vllm', words)),
+    ...(engine.usualFlags?.(settings, env, isAsked) ?? []).map((words) => flagOf('worker-vllm', words)),
   ];
   return {
     arguments: all.flatMap((one) => one.arguments),

@@ -88,8 +88,15 @@ export interface EngineDescription {
    * number without it.
    */
   sideBySide: { flag: string | null; usual: number };
-  /** Returns flags that the engine is started with unless somebody says otherwise, the words of each apart. */
-  usualFlags?: (settings: EngineSettings) => [`--${string}`, ...string[]][];
+  /**
+   * Returns flags that the engine is started with unless somebody says otherwise, the words of each apart.
+   * @param isAsked whether somebody asked for a flag
+   */
+  usualFlags?: (
+    settings: EngineSettings,
+    env: NodeJS.ProcessEnv,
+    isAsked: (flag: string) => boolean,
+  ) => [`--${string}`, ...string[]][];
   /** The flag that sets over how many GPUs the model is spread; left out: the engine takes all visible ones by itself. */
   gpusFlag?: `--${string}`;
   /**

@@ -41,16 +41,23 @@ export const llamaCpp: EngineDescription = {
     // The counters of tokens grow only when a request ends.
     progress: ['llamacpp:n_decode_total'],
   },
-  // Without an alias it answers to the name of the model's file.
-  usualFlags: ({ model, servedModelName }) => (servedModelName ? [] : [['--alias', model]]),
+  usualFlags: ({ model, servedModelName }, env, isAsked) => [
+    // Without an alias it answers to the name of the model's file.
+    ...(servedModelName ? [] : [flag('--alias', model)]),
+    // More slots than the usual ones share its context as those do.
+    ...(jobsOf(env) > USUAL_SLOTS && !isAsked(SLOTS)
+      ? [flag(SLOTS, String(jobsOf(env))), flag('--kv-unified')]
+      : []),
+  ],
   sideBySide: { flag: SLOTS, usual: USUAL_SLOTS },
   vllmVariables: {
     // llama.cpp divides its context among the slots, while vLLM's length is that of each request.
-    MAX_MODEL_LEN: (value, { MAX_NUM_SEQS, PARALLEL }) => {
-      const slots = MAX_NUM_SEQS?.trim() || PARALLEL?.trim();
-      const context = ['--ctx-size', String(readTokens(value) * readSlots(slots || String(USUAL_SLOTS)))];
+    MAX_MODEL_LEN: (value, env) => {
+      const said = env.MAX_NUM_SEQS?.trim() || env.PARALLEL?.trim();
+      const slots = said ? readSlots(said) : Math.max(jobsOf(env), USUAL_SLOTS);
+      const context = ['--ctx-size', String(readTokens(value) * slots)];
       // Told no number, its slots share one context, and requests fail once it is full.
-      return slots ? [context] : [context, [SLOTS, String(USUAL_SLOTS)]];
+      return said ? [context] : [context, [SLOTS, String(slots)]];
     },
     MAX_NUM_SEQS: (value) => [[SLOTS, String(readSlots(value))]],
     SERVED_MODEL_NAME: (value) => [['--alias', value]],
@@ -60,6 +67,15 @@ export const llamaCpp: EngineDescription = {
   // It ends after every failure of a start, and goes on without a GPU that CUDA cannot use.
   decisiveFailure: () => null,
 };
+
+function flag(name: `--${string}`, ...values: string[]): [`--${string}`, ...string[]] {
+  return [name, ...values];
+}
+
+/** Returns the jobs that the worker takes at a time; 0: they follow from the engine's slots. */
+function jobsOf({ CASOLA_MAX_JOBS: jobs = '' }: NodeJS.ProcessEnv): number {
+  return /^\s*\d{1,6}\s*$/.test(jobs) ? Number(jobs) : 0;
+}
 
 function readSlots(value: string): number {
   if (!/^[1-9]\d{0,5}$/.test(value)) throw new Error('expected a number of requests, from 1');

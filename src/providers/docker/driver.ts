@@ -1,6 +1,6 @@
 import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
-import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
+import { type Driver, type DriverPorts, imageOf, type LaunchRequest, type MachineKey } from '../driver.ts';
 import {
   type ContainerState,
   containerOf,
@@ -10,7 +10,6 @@ import {
   GPUS_LABEL,
   gpusOf,
   graceOf,
-  imageOf,
   type ListedContainer,
   NAME_LABEL,
   nameOf,

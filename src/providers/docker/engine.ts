@@ -7,7 +7,7 @@ import { withoutCredentials } from '../../process/environment.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
-import { DEFAULT_IMAGE, type LaunchRequest } from '../driver.ts';
+import { imageOf, type LaunchRequest } from '../driver.ts';
 
 /** The time limit of a call that the daemon answers at once, ms. */
 const CALL_MS = 15_000;
@@ -285,8 +285,4 @@ export function gpusOf({ Labels }: ListedContainer): number[] {
 
 export function nameOf({ Labels }: ListedContainer): string {
   return Labels[NAME_LABEL] ?? '';
-}
-
-export function imageOf({ image }: LaunchRequest): string {
-  return image ?? DEFAULT_IMAGE;
 }

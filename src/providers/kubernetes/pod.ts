@@ -2,7 +2,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import * as z from 'zod';
 import { isObject } from '../../protocol/fields.ts';
 import type { ListedMachine } from '../../scheduler/rpc.ts';
-import { DEFAULT_IMAGE, FAR_GRACE_SECONDS, type LaunchRequest, secondsToEnd } from '../driver.ts';
+import { FAR_GRACE_SECONDS, imageOf, type LaunchRequest, secondsToEnd } from '../driver.ts';
 
 /** The label of all pods of all installations; a pod's name tells its installation. */
 export const MANAGED_BY = { label: 'app.kubernetes.io/managed-by', value: 'worker-vllm-launcher' };
@@ -48,7 +48,7 @@ export function podOf(request: LaunchRequest, { pod = {}, spot_pod = {} }: Extra
     containers: [
       {
         name: CONTAINER,
-        image: image ?? DEFAULT_IMAGE,
+        image: imageOf({ image, env: given }),
         env: Object.entries(given).map(([variable, value]) => ({ name: variable, value })),
         resources,
         securityContext: {

@@ -3,9 +3,9 @@ import { fieldsOf } from '../../protocol/fields.ts';
 import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
-  DEFAULT_IMAGE,
   type Driver,
   type DriverPorts,
+  imageOf,
   type LaunchRequest,
   type MachineKey,
   type MakeDriver,
@@ -259,7 +259,7 @@ function bodyOf(request: LaunchRequest, bid: number | null): object {
   return {
     ...(bid === null ? {} : { price: bid }),
     client_id: 'me',
-    image: request.image ?? DEFAULT_IMAGE,
+    image: imageOf(request),
     label: request.name,
     disk: diskOf(request),
     // This type keeps the image's entry point, which the modes ssh and jupyter replace.

@@ -46,6 +46,21 @@ describe('llama.cpp', () => {
     expect(usual('tiny')).toEqual([]);
   });
 
+  it('has a slot for each job of its worker, unless somebody says how many it has', () => {
+    const { settings } = readEngineConfiguration({ ENGINE: 'llama-cpp', VLLM_MODEL: '/m.gguf' });
+    const named = { ...settings!, servedModelName: 'm' };
+    const wordsFor = (CASOLA_MAX_JOBS: string, more: NodeJS.ProcessEnv = {}) => {
+      const env = { CASOLA_MAX_JOBS, ...more };
+      const asked = argumentsFromEnvironment(env, FLAGS, new Map(), engine).arguments;
+      const usual = defaultFlags(engine, named, 0, asked, env).arguments;
+      return [...usual, ...asked].flatMap(({ words }) => words).join(' ');
+    };
+    expect([wordsFor('auto'), wordsFor('4')]).toEqual(['', '']);
+    expect(wordsFor('16')).toBe('--parallel 16 --kv-unified');
+    expect(wordsFor('16', { MAX_NUM_SEQS: '8' })).toBe('--parallel 8');
+    expect(wordsFor('16', { MAX_MODEL_LEN: '1000' })).toBe('--ctx-size 16000 --parallel 16');
+  });
+
   it('takes its flags by their names, and vLLM’s names for the same', () => {
     expect(wordsOf({ THREADS: '4', FLASH_ATTN: 'on', KV_OFFLOAD: '0', EMBEDDINGS: 'true' })).toBe(
       '--embedding --flash-attn on --no-kv-offload --threads 4',
