@@ -16,6 +16,13 @@ export const ROAD_BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
+    name: 'jobs of a machine that is taken away are charged when its connection ends',
+    file: 'src/queue/attempts/connection.ts',
+    line: `if (worker.session.preempted && job.mode === 'stored') {`,
+    becomes: 'if (false) {',
+    first_seed: 300,
+  },
+  {
     name: 'a request is tried again where it failed, though another worker is idle',
     file: 'src/queue/dispatch/retries.ts',
     line: 'return !job.failed_at.includes(worker.session.worker_id) && modelCost(',

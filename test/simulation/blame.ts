@@ -21,6 +21,8 @@ export class Blame {
   readonly #deadBoots = new Set<string>();
   /** Boot → since when it drains. */
   readonly #drainsSince = new Map<string, number>();
+  /** Boot → the connection over which the queue heard that its machine is taken away. */
+  readonly #noticed = new Map<string, Link>();
   readonly #deadEngines = new Set<string>();
   /** Worker → until when it was last in trouble. */
   readonly #troubledUntil = new Map<string, number>();
@@ -42,6 +44,16 @@ export class Blame {
   heard(fence: number, at: number): void {
     const dispatch = this.#dispatches.get(fence);
     if (dispatch) dispatch.heardAt = at;
+  }
+
+  /** The queue hears that the machine at the other end is taken away. */
+  noticed(link: Link): void {
+    this.#noticed.set(link.process.boot, link);
+  }
+
+  /** A worker that dials anew has to tell it anew. */
+  dialled({ process }: Link): void {
+    this.#noticed.delete(process.boot);
   }
 
   bootDied(boot: string): void {
@@ -92,6 +104,9 @@ export class Blame {
   /** Null when it was right to charge it. */
   #unjust(dispatch: Dispatch, error: AttemptError, isDeadlineOver: boolean, now: number): string | null {
     const { boot, name } = dispatch.link.process;
+    const isGone = error.code === 'worker_died' || error.code === 'lease_expired';
+    if (isGone && this.#noticed.get(boot) === dispatch.link)
+      return `the queue knew that the machine of ${boot} is taken away`;
     switch (error.code) {
       case 'worker_died':
         return this.#deadBoots.has(boot) ? null : `${boot} lives`;

@@ -24,6 +24,7 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
     case 'freeze':
       return worker.freeze(fault.ms);
     case 'drain':
+      if (fault.noticeMs !== null) return worker.takeMachine(fault.noticeMs);
       return worker.drain(fault.secondSignalAfterMs);
     case 'engine_dies':
       return worker.engineDies();

@@ -110,6 +110,10 @@ export class Oracle {
     this.#blame.bootDrains(boot);
   }
 
+  dialled(link: Link): void {
+    this.#blame.dialled(link);
+  }
+
   engineDied(boot: string): void {
     this.#blame.engineDied(boot);
   }
@@ -150,7 +154,7 @@ export class Oracle {
   }
 
   /** The queue is given a frame of a worker. */
-  frameHeard(text: string): void {
+  frameHeard(text: string, link: Link): void {
     const frame = JSON.parse(text) as {
       type: string;
       job_id?: string;
@@ -158,6 +162,7 @@ export class Oracle {
       jobs?: { fence_token: number }[];
       error?: string;
       code?: string;
+      reason?: string;
     };
     // A worker that fell over what it was given or told; a base worker and the forger name no codes.
     if (frame.type === 'job_error' && frame.code === 'worker_error') {
@@ -166,6 +171,7 @@ export class Oracle {
         `${frame.job_id}#${frame.fence_token}: ${frame.error}`,
       );
     }
+    if (frame.type === 'drain' && frame.reason === 'preempted') this.#blame.noticed(link);
     if (frame.type === 'job_result') this.#results.add(`${frame.job_id}#${frame.fence_token}`);
     if (frame.type === 'job_progress') {
       this.#uncommitted.push({ at: this.#timeline.now, heard: frame.fence_token! });

@@ -111,7 +111,8 @@ export type Fault = { at: number; worker: string } & (
   | { kind: 'kill'; downMs: number; isPowerLoss: boolean }
   /** The process stands still. */
   | { kind: 'freeze'; ms: number }
-  | { kind: 'drain'; secondSignalAfterMs: number | null }
+  /** After a notice the machine is taken away so much later; null: a signal. */
+  | { kind: 'drain'; secondSignalAfterMs: number | null; noticeMs: number | null }
   | { kind: 'engine_dies' }
   | { kind: 'engine_unhealthy'; ms: number }
   | { kind: 'engine_flooded'; ms: number }
@@ -145,7 +146,7 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [2, (r) => ({ kind: 'partition', ms: r.wait(15_000, 90_000) })],
   [3, (r) => ({ kind: 'kill', downMs: r.wait(4000, 30_000), isPowerLoss: r.chance(0.3) })],
   [2, (r) => ({ kind: 'freeze', ms: r.wait(12_000, 60_000) })],
-  [2, (r) => ({ kind: 'drain', secondSignalAfterMs: r.chance(0.4) ? r.wait(2000) : null })],
+  [2, (r) => ({ kind: 'drain', secondSignalAfterMs: r.chance(0.4) ? r.wait(2000) : null, noticeMs: null })],
   [1, () => ({ kind: 'engine_dies' })],
   [1, (r) => ({ kind: 'engine_unhealthy', ms: r.wait(5000) })],
   [1, (r) => ({ kind: 'engine_flooded', ms: r.wait(10_000) })],
@@ -217,7 +218,9 @@ export function drawPlan(seed: number): Plan {
         drawFault(new Random(seed, `base fault ${index}`), BASE_FAULTS, base, troubleEndsMs),
       ),
       ...drawBatchFaults(seed, batches, troubleEndsMs),
-    ].sort((a, b) => a.at - b.at),
+    ]
+      .sort((a, b) => a.at - b.at)
+      .map((fault, index) => withNotice(fault, new Random(seed, `notice ${index}`))),
     troubleEndsMs,
     engineTrouble: random.pick([0, 0.1, 0.4]),
     httpLoss: random.pick([0, 0.1, 0.3]),
@@ -226,6 +229,12 @@ export function drawPlan(seed: number): Plan {
     alarmLateMs: random.pick([0, 100, 4000]),
     dropsCalls: new Random(seed, 'shape').chance(0.5),
   };
+}
+
+/** Some drains are those of machines that are taken away. */
+function withNotice(fault: Fault, random: Random): Fault {
+  if (fault.kind !== 'drain' || !random.chance(0.3)) return fault;
+  return { ...fault, noticeMs: random.pick([1000, 5000, 30_000]) };
 }
 
 function list<T>(length: number, draw: (index: number) => T): T[] {

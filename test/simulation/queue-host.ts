@@ -171,11 +171,12 @@ export class QueueHost {
   accept(link: Link): void {
     const connection = new ControlConnection(this, link);
     this.#connections.add(connection);
+    this.oracle.dialled(link);
     link.accepted({
       text: (message) => {
         if (connection.isGivenUp) return;
         for (const text of framesIn(message)) {
-          this.oracle.frameHeard(text);
+          this.oracle.frameHeard(text, link);
           this.#retries.heard(connection.load()?.worker_id ?? null, text);
         }
         // A crash in the commit of one loses those behind it.

@@ -1,4 +1,6 @@
+import { graceMsOf } from '../../src/worker/notices/notice.ts';
 import type { TurnWord } from '../../src/worker/turns/turns.ts';
+import { Worker } from '../../src/worker/worker.ts';
 import { Random } from '../support/random.ts';
 import type { Link } from './network.ts';
 import type { WorkerPlan } from './plan.ts';
@@ -123,6 +125,23 @@ export class WorkerProcess implements GpuMember {
       boot.worker.drain();
     });
     if (secondSignalAfterMs !== null) this.#onBoot(boot, secondSignalAfterMs, () => boot.worker.force());
+  }
+
+  /** The machine is taken away after a notice. A base worker knows no reason for a drain. */
+  takeMachine(noticeMs: number): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    const { oracle, timeline } = this.#around;
+    const endsAtMs = timeline.now + noticeMs;
+    this.#onBoot(boot, 0, () => {
+      oracle.bootDrains(boot.boot);
+      const graceMs = graceMsOf({ from: 'the provider', endsAtMs }, timeline.now, 0);
+      if (boot.worker instanceof Worker) boot.worker.drain(graceMs / 1000, true);
+      else boot.worker.drain();
+    });
+    timeline.after(noticeMs, () => {
+      if (this.#boot === boot) this.kill(RESTART_MS, true);
+    });
   }
 
   /** Ends for good, in order. */

@@ -76,8 +76,8 @@ function isOverdue({ reply, deadline_at, limit_at }: WaitingJob, now: number): b
 }
 
 /**
- * Ends the lease of an overdue job. The attempt is charged unless the queue itself was down: then the worker may well
- * still have the job.
+ * Ends the lease of an overdue job. The attempt is charged unless the queue itself was down, since then the worker may
+ * well still have the job, or the worker's machine was being taken away.
  */
 function expireLease(core: Core, job: StoredJob): void {
   if (job.lease_orphaned & ORPHANED.byQueue) {
@@ -87,9 +87,12 @@ function expireLease(core: Core, job: StoredJob): void {
   revoke(core, job.worker_id, job.id, 'lease_lost');
   const { id: job_id, worker_id, fence_token } = job;
   core.log('warn', 'lease expired', { job_id, worker_id, fence_token });
-  const message = 'the lease ran out: the worker was gone or did not renew it';
-  failAttempt(core, job, { message, code: 'lease_expired', retryable: true }, 'queue');
-  const holder = job.worker_id === null ? null : core.workers.byId(job.worker_id);
+  const holder = worker_id === null ? null : core.workers.byId(worker_id);
+  if (holder?.session.preempted) releaseAttempt(core, job, 'its machine was taken away');
+  else {
+    const message = 'the lease ran out: the worker was gone or did not renew it';
+    failAttempt(core, job, { message, code: 'lease_expired', retryable: true }, 'queue');
+  }
   if (holder) leaseRanOut(core, holder);
 }
 

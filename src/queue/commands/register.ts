@@ -54,7 +54,9 @@ export function register(core: Core, connection: Connection, frame: Register, se
   if (profileOf(worker).listsJobs) {
     const lost: Registered['revoked'] = [];
     const resumed = resumeListed(core, worker, frame.jobs ?? [], lost, before === null);
-    reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
+    if (bootBefore !== null && bootBefore === session.boot_id) {
+      reclaimUnlisted(core, worker, 'the worker is back and never received it');
+    } else reclaimUnlisted(core, worker, before?.session.preempted ? 'its machine was taken away' : null);
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
   forgetCharges(worker);
@@ -187,11 +189,12 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
 /**
  * Takes back the jobs that the queue thinks this worker holds but that it does not list. If the worker is the same
  * process, the frame never arrived and nothing is charged. If it is another, the earlier process died with them.
+ * @param excuse why no job can be blamed; null: jobs are charged
  */
-function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
+function reclaimUnlisted(core: Core, worker: Worker, excuse: string | null): void {
   for (const job of leasedBy(core, worker.session.worker_id)) {
     if (worker.running.has(job.id)) continue;
-    if (sameProcess) releaseAttempt(core, job, 'the worker is back and never received it');
+    if (excuse !== null) releaseAttempt(core, job, excuse);
     else {
       const message = 'the worker process ended while it ran the job';
       failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');

@@ -184,6 +184,8 @@ describe('the driver of Kubernetes', () => {
     expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '300.5' })).toBe(316);
     expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '5' })).toBe(20);
     expect(graceOf({}, { terminationGracePeriodSeconds: 600 })).toBe(600);
+    const spot = podOf({ ...REQUEST, spot: true }).spec!.containers[0]!.env;
+    expect(spot).toContainEqual({ name: 'CASOLA_SHUTDOWN_GRACE_PERIOD', value: '10' });
   });
 
   it('refuses a kubeconfig that no call could be made by', async () => {

@@ -54,6 +54,20 @@ describe('a release', () => {
     expect(queue.queue.read('get', id, null)).toMatchObject({ attempts: 1, attempt_errors: [] });
   });
 
+  it('follows the lease of a machine that is taken away without a word, and another process in its place', () => {
+    for (const end of ['silence', 'another process']) {
+      const queue = new QueueHarness();
+      const leaving = queue.worker('leaving', { instance: { id: 'leaving', boot_id: 'first' } });
+      const id = queue.job({ max_attempts: 1 });
+      const staying = queue.worker('staying');
+      queue.say(leaving, { type: 'drain', reason: 'preempted' });
+      if (end === 'silence') queue.advance(40);
+      else queue.worker('leaving', { capacity: 0, instance: { id: 'leaving', boot_id: 'second' } });
+      expect(staying.lastJob().job_id).toBe(id);
+      expect(queue.queue.read('get', id, null)).toMatchObject({ attempts: 1, attempt_errors: [] });
+    }
+  });
+
   it('is not believed of a reason for a drain that this version does not know', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
