@@ -6,6 +6,7 @@ import {
   type RequestRecord,
   shortName,
 } from '../protocol/index.ts';
+import type { DisplacedJobs } from '../scheduler/machines.ts';
 import type { QueueFacts } from '../scheduler/rule-types.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
@@ -143,12 +144,14 @@ export class Fleet {
   /**
    * Takes what the queue reports: events of its workers, the numbers that have changed, and requests that have ended.
    * @param failed the numbers of attempts that failed through their workers' fault, by worker
+   * @param displaced what became of jobs that workers could not finish, by worker
    */
   record(
     events: readonly FleetEvent[],
     share?: QueueShare,
     ended: readonly RequestRecord[] = [],
     failed: Readonly<Record<string, number>> = {},
+    displaced: Readonly<Record<string, DisplacedJobs>> = {},
   ): RecordAnswer {
     for (const event of events) {
       this.machines.record(event);
@@ -156,6 +159,7 @@ export class Fleet {
     }
     const news = this.requests.add(ended);
     this.figures.add(news, failed, this.#ports.now());
+    for (const [id, jobs] of Object.entries(displaced)) this.machines.displaced(id, jobs);
     this.#modelHistory.count(news, (model) => this.models.has(model), this.#ports.now());
     if (share) {
       this.machines.share(share);

@@ -1,7 +1,13 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, Instance } from '../protocol/index.ts';
 import type { LaunchRecord } from '../scheduler/launch.ts';
-import { type Machine, type MachineMap, newMachine, type SessionShare } from '../scheduler/machines.ts';
+import {
+  type DisplacedJobs,
+  type Machine,
+  type MachineMap,
+  newMachine,
+  type SessionShare,
+} from '../scheduler/machines.ts';
 import type { FleetEvent, Forgotten, QueueShare } from './rpc.ts';
 
 /** The most characters of a heartbeat's error that are stored, so that all known workers fit into one answer. */
@@ -87,6 +93,14 @@ export class Machines implements MachineMap {
       if (machine) saveHeartbeat(this.#sql, machine);
     }
     this.#unsaved.clear();
+  }
+
+  /** Counts jobs that a worker could not finish. The counts are in memory alone. */
+  displaced(id: string, { moved, repeated }: DisplacedJobs): void {
+    const known = this.#byName.get(id);
+    if (!known) return;
+    const { displaced: before } = known;
+    this.#put({ ...known, displaced: { moved: before.moved + moved, repeated: before.repeated + repeated } });
   }
 
   /** Stores what the queue reports of a worker. */

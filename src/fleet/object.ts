@@ -4,6 +4,7 @@ import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
 import { randomName } from '../durable/random-text.ts';
 import type { Heartbeat, RequestRecord } from '../protocol/index.ts';
+import type { DisplacedJobs } from '../scheduler/machines.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
@@ -158,16 +159,17 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
 
   /**
    * Takes what only the queue sees: events of its workers, oldest first, its numbers that have changed, requests that
-   * have ended, and how many attempts have failed by worker. A repeated report changes nothing; the queue repeats no
-   * failed attempts.
+   * have ended, and by worker how many attempts have failed and what became of jobs that it could not finish. A repeated
+   * report changes nothing; the queue repeats no counts by worker.
    */
   async record(
     events: readonly FleetEvent[],
     share?: QueueShare,
     ended?: readonly RequestRecord[],
     failed?: Readonly<Record<string, number>>,
+    displaced?: Readonly<Record<string, DisplacedJobs>>,
   ): Promise<RecordAnswer> {
-    const answer = this.#commit(() => this.#fleet.record(events, share, ended, failed));
+    const answer = this.#commit(() => this.#fleet.record(events, share, ended, failed, displaced));
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);

@@ -11,7 +11,7 @@ import type {
 } from '../protocol/index.ts';
 import type { CanaryShare, SessionShare } from '../scheduler/machines.ts';
 
-export type { CanaryShare, Machine, SessionShare } from '../scheduler/machines.ts';
+export type { CanaryShare, DisplacedJobs, Machine, SessionShare } from '../scheduler/machines.ts';
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 

@@ -115,6 +115,9 @@ export const PoolScaling = z.object({
     .object({
       /** The machines that their providers took back. */
       lost: count,
+      /** The requests that ran on these, and that went on elsewhere from the last token, or were begun anew. */
+      moved: count,
+      repeated: count,
       /** US dollars that on-demand machines would have cost more; null: the pool has none to compare with. */
       saved: z.number().nullable(),
     })

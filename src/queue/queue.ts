@@ -1,5 +1,6 @@
 import type { Asked } from '../durable/calls.ts';
 import { createTables } from '../durable/ports.ts';
+import type { DisplacedJobs } from '../fleet/rpc.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { completeSettings, type GivenSettings } from '../settings/queue-settings.ts';
 import { loseConnection } from './attempts/connection.ts';
@@ -21,6 +22,7 @@ import { SCORERS } from './dispatch/scorers.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { sooner } from './events/projection.ts';
 import { Frames } from './frames.ts';
+import { Displaced } from './projections/displaced.ts';
 import { FailedAttempts } from './projections/failed-attempts.ts';
 import { Listeners } from './projections/listeners.ts';
 import { registerProjections } from './projections/register.ts';
@@ -100,6 +102,11 @@ export class Queue {
   /** Takes the numbers of attempts that failed through a worker's fault since the last call, by worker. */
   takeFailed(): Record<string, number> {
     return this.#core.projections.get(FailedAttempts).take();
+  }
+
+  /** Takes what became of the jobs that workers could not finish since the last call, by worker. */
+  takeDisplaced(): Record<string, DisplacedJobs> {
+    return this.#core.projections.get(Displaced).take();
   }
 
   /** Writes counts that belong into the commit, once all its other work is done. */

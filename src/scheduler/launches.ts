@@ -11,6 +11,8 @@ import { bookSpot } from './spot-book.ts';
 const KEPT_MS = 24 * 3_600_000;
 const KEPT = 1000;
 
+const NONE_DISPLACED = { moved: 0, repeated: 0 };
+
 /**
  * Stores the launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. The map
  * of machines has each of them under its name.
@@ -69,7 +71,8 @@ export class Launches {
     const before = this.#byId.get(launch.id);
     if (isFinal(launch) && !(before && isFinal(before))) {
       bookCost(this.#sql, launch, launch.state_at);
-      bookSpot(this.#sql, launch, launch.state_at);
+      const { displaced = NONE_DISPLACED } = this.#machines.byName.get(launch.name) ?? {};
+      bookSpot(this.#sql, launch, displaced, launch.state_at);
     }
     this.#byId.set(launch.id, launch);
     this.#machines.attach(launch);

@@ -28,6 +28,12 @@ export interface CanaryShare {
   share: number;
 }
 
+/** What became of jobs that a worker could not finish: their answers went on at another one, or were begun anew. */
+export interface DisplacedJobs {
+  moved: number;
+  repeated: number;
+}
+
 /**
  * All that is known under one name, which is the machine's name at its provider and its worker's at the queue. The
  * value is immutable: a change makes a new one. Times are epoch ms of the server's clock, except those in the
@@ -58,6 +64,8 @@ export interface Machine {
   disconnected: { at: number; reason: string } | null;
   /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
   was_running: number | null;
+  /** What became of the jobs that the worker could not finish. */
+  displaced: DisplacedJobs;
 }
 
 /** The one map of machines by name, which the fleet object owns. The scheduler reads it, and notes its launches. */
@@ -84,6 +92,7 @@ export function newMachine(worker_id: string): Machine {
     heard_at: null,
     disconnected: null,
     was_running: null,
+    displaced: { moved: 0, repeated: 0 },
   };
 }
 

@@ -1,11 +1,15 @@
 import type { Sql } from '../durable/ports.ts';
 import { hoursWithin, type Launch } from './launch.ts';
+import type { DisplacedJobs } from './machines.ts';
 import { readState, writeState } from './state.ts';
 
 /** What a pool's spot machines did that have ended on one day. */
 export interface SpotDay {
   /** The number of machines that their providers took back. */
   lost: number;
+  /** The requests that these ran, and that went on elsewhere or were begun anew. */
+  moved: number;
+  repeated: number;
   hours: number;
   dollars: number;
 }
@@ -18,8 +22,11 @@ const DAYS = 7;
 /** Days by pool, and within it by their number since 1970. */
 type Book = Record<string, Record<string, SpotDay>>;
 
-/** Books a spot machine that has just ended on the day of its end. Days before the newest week are forgotten. */
-export function bookSpot(sql: Sql, launch: Launch, now: number): void {
+/**
+ * Books a spot machine that has just ended on the day of its end. Days before the newest week are forgotten.
+ * @param displaced what became of the jobs that its worker could not finish
+ */
+export function bookSpot(sql: Sql, launch: Launch, displaced: DisplacedJobs, now: number): void {
   if (!launch.is_spot) return;
   const [today, first] = daysAt(now);
   const book = readState<Book>(sql, NAME) ?? {};
@@ -28,7 +35,8 @@ export function bookSpot(sql: Sql, launch: Launch, now: number): void {
     Object.fromEntries(Object.entries(days).filter(([day]) => Number(day) >= first)),
   ]);
   const hours = hoursWithin(launch, first * DAY_MS, now);
-  const ended = { lost: launch.cause === 'preempted' ? 1 : 0, hours, dollars: hours * launch.price_per_hour };
+  const loss = launch.cause === 'preempted' ? { lost: 1, ...displaced } : NO_LOSS;
+  const ended = { ...loss, hours, dollars: hours * launch.price_per_hour };
   const next = Object.fromEntries(kept.filter(([, days]) => Object.keys(days).length > 0));
   const days = next[launch.config_id] ?? {};
   next[launch.config_id] = { ...days, [today]: sum([days[today] ?? NOTHING, ended]) };
@@ -48,7 +56,7 @@ export function spotWeek(sql: Sql, alive: readonly Launch[], now: number): Map<s
   }
   for (const launch of alive.filter(({ is_spot }) => is_spot)) {
     const hours = hoursWithin(launch, first * DAY_MS, now);
-    const running = { lost: 0, hours, dollars: hours * launch.price_per_hour };
+    const running = { ...NO_LOSS, hours, dollars: hours * launch.price_per_hour };
     week.set(launch.config_id, sum([week.get(launch.config_id) ?? NOTHING, running]));
   }
   return week;
@@ -60,14 +68,17 @@ function daysAt(now: number): [today: number, first: number] {
   return [today, today - DAYS + 1];
 }
 
-const NOTHING: SpotDay = { lost: 0, hours: 0, dollars: 0 };
+const NO_LOSS = { lost: 0, moved: 0, repeated: 0 };
+const NOTHING: SpotDay = { ...NO_LOSS, hours: 0, dollars: 0 };
 
 function sum(days: readonly SpotDay[]): SpotDay {
   return days.reduce(
-    (all, { lost, hours, dollars }) => ({
-      lost: all.lost + lost,
-      hours: all.hours + hours,
-      dollars: all.dollars + dollars,
+    (all, day) => ({
+      lost: all.lost + day.lost,
+      moved: all.moved + day.moved,
+      repeated: all.repeated + day.repeated,
+      hours: all.hours + day.hours,
+      dollars: all.dollars + day.dollars,
     }),
     NOTHING,
   );

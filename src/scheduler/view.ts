@@ -178,9 +178,9 @@ export function pricesOf(core: Core, { pools }: FleetSpec): Map<string, number> 
 /** Returns what a pool's spot machines did, compared with the on-demand machine that is tried first. */
 function spotOf(week: SpotDay | undefined, decided: PoolDecided | null): PoolScaling['spot'] {
   if (!week) return null;
-  const { lost, hours, dollars } = week;
+  const { lost, moved, repeated, hours, dollars } = week;
   const instead = decided?.machines.find(({ is_spot, price_per_hour }) => !is_spot && price_per_hour > 0);
-  return { lost, saved: instead ? cents(hours * instead.price_per_hour - dollars) : null };
+  return { lost, moved, repeated, saved: instead ? cents(hours * instead.price_per_hour - dollars) : null };
 }
 
 function breakerOf(decided: PoolDecided | null): PoolScaling['breaker'] {

@@ -179,6 +179,7 @@ export class QueueHost {
       share: () => this.share() ?? { at: 0, full: true, sessions: [], gone: [], pools: [] },
       takeEnded: () => this.#queue?.takeEnded() ?? [],
       takeFailed: () => this.#queue?.takeFailed() ?? {},
+      takeDisplaced: () => this.#queue?.takeDisplaced() ?? {},
       awaitsStart: () => this.#queue?.read('awaitsStart') ?? false,
       hearStarts: (starts) => {
         if (life === this.life) this.do((queue) => queue.do('hearStarts', starts));

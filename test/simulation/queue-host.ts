@@ -215,6 +215,7 @@ export class QueueHost {
       share: () => (isAlive() ? (this.#queue as Queue).read('share') : NO_SHARE),
       takeEnded: () => (isAlive() ? (this.#queue as Queue).takeEnded() : []),
       takeFailed: () => (isAlive() ? (this.#queue as Queue).takeFailed() : {}),
+      takeDisplaced: () => (isAlive() ? (this.#queue as Queue).takeDisplaced() : {}),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
       hearAliases: async (aliases) =>

@@ -1,6 +1,6 @@
 import type { AliasTable } from '../../aliases/alias.ts';
 import type { ObjectHost } from '../../durable/host.ts';
-import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
+import type { DisplacedJobs, FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
 import type { Asks } from './env.ts';
 
@@ -21,6 +21,7 @@ interface FleetReportPorts {
     share: QueueShare | undefined,
     ended: RequestRecord[],
     failed: Record<string, number>,
+    displaced: Record<string, DisplacedJobs>,
   ): Promise<RecordAnswer>;
   /** Returns all of the queue's numbers as they are now. */
   share(): QueueShare;
@@ -28,6 +29,8 @@ interface FleetReportPorts {
   takeEnded(): RequestRecord[];
   /** Takes the numbers of attempts that failed through a worker's fault since the last call, by worker. */
   takeFailed(): Record<string, number>;
+  /** Takes what became of the jobs that workers could not finish since the last call, by worker. */
+  takeDisplaced(): Record<string, DisplacedJobs>;
   /** Whether callers wait for a worker's start, or starts have stopped: the answer is worth a call without news. */
   awaitsStart(): boolean;
   /** Takes the starts that the fleet object answers with. */
@@ -107,10 +110,11 @@ export class FleetReport {
       this.#ended = [];
       // They are not reported again after a call that fails: the fleet object may have counted them.
       const failed = this.#ports.takeFailed();
+      const displaced = this.#ports.takeDisplaced();
       const isNews = events.length > 0 || change !== undefined || ended.length > 0;
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
-        const { wants, starts, aliases } = await this.#ports.send(events, change, ended, failed);
+        const { wants, starts, aliases } = await this.#ports.send(events, change, ended, failed, displaced);
         await this.#ports.hearAliases(aliases);
         this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
@@ -137,11 +141,11 @@ export function reportToFleet(
   objects: Pick<Asks, 'fleet'>,
   queue: Pick<
     FleetReportPorts,
-    'share' | 'takeEnded' | 'takeFailed' | 'awaitsStart' | 'hearStarts' | 'hearAliases'
+    'share' | 'takeEnded' | 'takeFailed' | 'takeDisplaced' | 'awaitsStart' | 'hearStarts' | 'hearAliases'
   >,
 ): FleetReport {
   return new FleetReport({
-    send: (events, share, ended, failed) => objects.fleet(host.queueId).record(events, share, ended, failed),
+    send: (...told) => objects.fleet(host.queueId).record(...told),
     ...queue,
     after: (ms, run) => void host.after(ms, run),
     failed: (error) =>

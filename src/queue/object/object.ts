@@ -105,6 +105,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       share: () => this.#queue.read('share'),
       takeEnded: () => this.#queue.takeEnded(),
       takeFailed: () => this.#queue.takeFailed(),
+      takeDisplaced: () => this.#queue.takeDisplaced(),
       awaitsStart: () => this.#queue.read('awaitsStart'),
       hearStarts: (starts) =>
         void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),

@@ -1,6 +1,7 @@
 import type { Core } from '../state/state.ts';
 import { Charges } from './charges.ts';
 import { Counts } from './counts.ts';
+import { Displaced } from './displaced.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import { Ledger } from './ledger.ts';
 import { Listeners } from './listeners.ts';
@@ -24,6 +25,7 @@ export function registerProjections(core: Core): void {
   const records = new RequestRecords(core);
   const told = [
     new FailedAttempts(),
+    new Displaced(core),
     new Webhooks(core),
     new Waiters(core),
     new Listeners(core),

@@ -52,6 +52,7 @@ function report() {
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
     takeEnded: () => ended.splice(0),
     takeFailed: () => ({}),
+    takeDisplaced: () => ({}),
     awaitsStart: () => queue.awaitsStart,
     hearAliases: async () => {},
     hearStarts: (starts) => heard.push(starts),

@@ -62,6 +62,6 @@ describe('the week of a pool with spot machines', () => {
   it('compares with nothing where every machine is a spot machine', () => {
     fleet.apply({ machines: [{ provider: 'here', price_per_hour: 0.4, spot: true }] }, 'vast');
     run(2);
-    expect(spot()).toEqual({ lost: 1, saved: null });
+    expect(spot()).toEqual({ lost: 1, moved: 0, repeated: 0, saved: null });
   });
 });

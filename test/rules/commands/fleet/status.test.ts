@@ -33,13 +33,13 @@ describe('worker-vllm fleet status', () => {
   it('says what the spot machines of a pool did', () => {
     const view = fleetView({
       pools: {
-        a: scalingOf({ spot: { lost: 3, saved: 12.4 } }),
-        b: scalingOf({ spot: { lost: 0, saved: -1 } }),
+        a: scalingOf({ spot: { lost: 3, moved: 14, repeated: 2, saved: 12.4 } }),
+        b: scalingOf({ spot: { lost: 0, moved: 0, repeated: 0, saved: -1 } }),
       },
     });
     const lines = statusLines(view, view.at).filter((line) => line.includes('preemption'));
     expect(lines).toEqual([
-      '  Lost to preemption this week: 3 machines. $12.40 saved against on-demand.',
+      '  Lost to preemption this week: 3 machines, 14 requests moved, 2 repeated. $12.40 saved against on-demand.',
       '  Lost to preemption this week: no machine. $1.00 spent beyond on-demand.',
     ]);
   });
