@@ -1,3 +1,4 @@
+import { FIRST_REQUEST } from '../../src/engine/client/first-answer.ts';
 import {
   type EngineAnswer,
   type EngineCall,
@@ -86,6 +87,7 @@ export class PrefillEngine {
 
   async #prefill(call: EngineCall): Promise<EngineAnswer> {
     const { signal, requestId } = call;
+    if (requestId === FIRST_REQUEST) return answer(404, {});
     const { random, trouble } = this.#ports;
     const fault = random.chance(trouble()) ? random.pick(FAULTS) : null;
     if (fault === 'unreachable') throw new EngineUnreachable('nothing listens');

@@ -109,6 +109,8 @@ export class FakeEngine implements EngineClient {
   page: string | null = null;
   /** Names it answers to. */
   served = ['tiny'];
+  /** The ids that its tokenizer makes of any text; null: it has no route for that. */
+  tokens: number[] | null = null;
   modelsAsked = 0;
 
   get last(): FakeExchange {
@@ -116,6 +118,7 @@ export class FakeEngine implements EngineClient {
   }
 
   request(call: EngineCall): Promise<EngineAnswer> {
+    if (call.path === '/tokenize' && this.tokens) return answered(JSON.stringify({ tokens: this.tokens }));
     if (call.requestId === FIRST_REQUEST) return answered('{"choices":[{"text":"Hi"}]}');
     const exchange = new FakeExchange(call);
     this.exchanges.push(exchange);

@@ -21,6 +21,7 @@ import {
   readEvent,
 } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
+import { modelIdentity } from '../model-identity.ts';
 import {
   decodeCall,
   type Prefill,
@@ -35,6 +36,7 @@ import {
  *
  * - `unreachable`: nothing listens at the prefill engine, its connection broke, or it answered 5xx
  * - `slow`: the prefill took longer than a prompt of that length may
+ * - `other_model`: the prefill engine serves another model, or has another tokenizer, so that its blocks mean nothing
  * - `refused`: the prefill engine did not take the request, which may be the request's own fault
  * - `unusable`: the prefill engine's answer names no blocks that another engine could read
  * - `not_decoded`: the decoding engine failed with the blocks, or was late, before its first token
@@ -44,6 +46,7 @@ const PREFILL_RESULTS = [
   'done',
   'unreachable',
   'slow',
+  'other_model',
   'refused',
   'unusable',
   'not_decoded',
@@ -71,6 +74,8 @@ export class Prefills {
   readonly #clock: Clock;
   readonly #outage: Outage;
   #restsUntil = 0;
+  /** Whether both engines serve the same; null: not asked since the last failure. */
+  #areEqual: Promise<boolean> | null = null;
   #tokens = 0;
   readonly #results = Object.fromEntries(PREFILL_RESULTS.map((result) => [result, 0])) as Record<
     PrefillResult,
@@ -109,7 +114,7 @@ export class Prefills {
   async #request(engine: EngineClient, call: EngineCall): Promise<EngineAnswer> {
     const asked = prefillable(call);
     if (asked === null) return await engine.request(call);
-    const prefill = await this.#prefill(asked);
+    const prefill = await this.#prefill(engine, asked);
     const answer = typeof prefill === 'string' ? prefill : await this.#decode(engine, asked, prefill);
     if (typeof answer !== 'string') return answer;
     this.#results[answer] += 1;
@@ -117,16 +122,21 @@ export class Prefills {
   }
 
   /** Prefills a prompt. @throws DOMException `AbortError` when the request's signal fired */
-  async #prefill(asked: Prefillable): Promise<Prefill | PrefillResult> {
+  async #prefill(engine: EngineClient, asked: Prefillable): Promise<Prefill | PrefillResult> {
     if (this.#clock.now() < this.#restsUntil) return 'resting';
     const { signal } = asked.call;
     const ask = async (until: AbortSignal) => {
+      this.#areEqual ??= this.#compare(engine);
+      if (!(await this.#areEqual)) return null;
       const { status, body } = await this.#prefiller.request(prefillCall(asked, until));
       return { status, text: await readText(body) };
     };
     try {
       const limitMs = PREFILL_WITHIN_MS + asked.tokens * MS_A_TOKEN;
-      const { status, text } = await withTimeout(this.#clock, limitMs, ask, { signal });
+      const answer = await withTimeout(this.#clock, limitMs, ask, { signal });
+      if (answer === null)
+        return this.#rest('other_model', 'it serves another model than the engine that decodes');
+      const { status, text } = answer;
       if (status >= 500) return this.#rest('unreachable', `it answered ${status}`);
       if (status >= 300) return 'refused';
       return readPrefill(text) ?? this.#rest('unusable', 'its answer names no blocks of its cache');
@@ -165,7 +175,20 @@ export class Prefills {
     }
   }
 
+  /** Compares what the engines serve. One that does not say is taken for equal. Never throws. */
+  async #compare(decoder: EngineClient): Promise<boolean> {
+    const clock = this.#clock;
+    const identities = [decoder, this.#prefiller].map(async (engine) => {
+      const [names, cards] = await Promise.all([engine.models(), engine.modelCards()]);
+      // Nobody knows which revision the prefill engine was told to load.
+      return await modelIdentity({ engine, clock }, { names, cards, revision: null });
+    });
+    const [own, other] = await Promise.all(identities);
+    return own === null || other === null || own === other;
+  }
+
   #rest(result: PrefillResult, problem: string): PrefillResult {
+    this.#areEqual = null;
     this.#restsUntil = this.#clock.now() + REST_MS;
     this.#outage.report(problem);
     return result;

@@ -183,6 +183,19 @@ describe('a long prompt', () => {
     expect(await bench.text()).toBe('{"text":"x"}');
   });
 
+  test.each<[string, { served?: string[]; ids?: number[] }]>([
+    ['serves another model', { served: ['other'] }],
+    ['has another tokenizer', { ids: [1, 2, 4] }],
+  ])('goes whole to its engine where the prefill engine %s', async (_, { served, ids }) => {
+    const bench = new Bench();
+    bench.decoder.tokens = [1, 2, 3];
+    bench.prefiller.tokens = ids ?? [1, 2, 3];
+    if (served) bench.prefiller.served = served;
+    await bench.ask(CHAT, chat({ stream: true }));
+    expect(bench.prefiller.exchanges).toHaveLength(0);
+    await bench.expectWhole('other_model');
+  });
+
   test('that is short goes to the engine itself', async () => {
     const bench = new Bench();
     await bench.ask(CHAT, { messages: [{ role: 'user', content: 'hi' }] });
