@@ -135,6 +135,17 @@ describe('what needs attention', () => {
     expect(codes(fleet)).toEqual([]);
   });
 
+  it('is no worker that is lost because its machine was taken away', () => {
+    const fleet = new FleetHarness();
+    connect(fleet, 'w', { running: 3 });
+    fleet.heartbeat('w', { status: 'draining', preempted: true });
+    fleet.disconnected('w');
+    fleet.share({ gone: ['w'] });
+    fleet.advance(240);
+    expect(fleet.view().workers).toMatchObject([{ state: 'lost', preempted: true }]);
+    expect(codes(fleet)).toEqual([]);
+  });
+
   it('is a queue that grows, with how many workers would keep up', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'a', { running: 4 });

@@ -180,6 +180,11 @@ describe('what work waits for', () => {
       },
     ],
     [
+      'a worker whose machine goes',
+      { workers: [worker('draining', { preempted: true })] },
+      { code: 'draining', for: 'its only worker drains, since its machine is being taken away' },
+    ],
+    [
       'a worker that loads',
       {
         workers: [
