@@ -264,12 +264,19 @@ function movingAlias({ session }: SubmitJob, step: TakenStep | null): JobAlias |
   return alias && { ...alias, moves: session === undefined ? {} : { session } };
 }
 
+/** Returns the model of a job that stays in this pool: null for an alias of which the pool has no model now. */
+function inPool(core: Core, job: SubmitJob, id: string, configId: string) {
+  const { model = null } = job;
+  if (!core.aliases.has(model)) return { model, alias: null };
+  const step = stepIn(core, job, id, configId);
+  return { model: step?.model ?? null, alias: jobAlias(step) ?? { name: model, fell: null } };
+}
+
 function choosePool(core: Core, job: SubmitJob, id: string): Pool {
   if (job.config_id !== undefined) {
     const { config_id } = job;
-    const step = stepIn(core, job, id, config_id);
-    const model = step?.model ?? job.model ?? null;
-    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, alias: jobAlias(step) };
+    const { model, alias } = inPool(core, job, id, config_id);
+    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, alias };
   }
   const resolved = resolve(core, { ...job, model: job.endpoint ?? job.model ?? null }, id);
   if (isUnserved(resolved)) return resolved;
@@ -284,8 +291,7 @@ function choosePool(core: Core, job: SubmitJob, id: string): Pool {
     if (job.model === undefined) {
       return { ok: true, config_id, model: null, alias: movingAlias(job, resolved.step) };
     }
-    const step = stepIn(core, job, id, config_id);
-    return { ok: true, config_id, model: step?.model ?? job.model, alias: jobAlias(step) };
+    return { ok: true, config_id, ...inPool(core, job, id, config_id) };
   }
   if (choice.pools === '') {
     return {

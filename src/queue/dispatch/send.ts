@@ -1,4 +1,5 @@
 import { textWithTarget } from '../../aliases/rename.ts';
+import { targetsOf } from '../../aliases/resolve.ts';
 import { bounds, type JobTrace, payloadText, unpack } from '../../protocol/index.ts';
 import { accountOf } from '../attempts/account.ts';
 import { leaseSecondsFor, unheardLimitMs } from '../attempts/connection.ts';
@@ -39,7 +40,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', detailOf(worker, leased), { isFirst });
   const bytes = payloadBytes(worker, leased);
-  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
+  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
   const head: JobHead = {
     type: 'job',
     job_id: leased.id,
@@ -127,7 +128,7 @@ function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
 /**
  * Returns the payload, if it goes in the frame or must be checked; null if it lies in a file, which the worker fetches.
  */
-function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: boolean } {
+function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | null; suitsBase: boolean } {
   if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
     return { payload: text ?? '', suitsBase: text !== null };
@@ -135,11 +136,14 @@ function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: 
   if (job.payload_file !== null) return { payload: null, suitsBase: fileSuitsBase(job.payload_file) };
   const payload = core.stored.takePayload(job.id);
   const { alias } = job.extras;
-  const isNamed = payload === null || alias === undefined || job.model === null;
-  return {
-    payload: isNamed ? payload : textWithTarget(job.job_type, payload, alias.name, job.model as string),
-    suitsBase: true,
-  };
+  if (payload === null || alias === undefined) return { payload, suitsBase: true };
+  const model = job.model ?? modelAt(core, worker, alias.name);
+  return { payload: textWithTarget(job.job_type, payload, alias.name, model), suitsBase: true };
+}
+
+/** Returns the model of an alias that a worker serves, for a job that stays in the worker's pool. */
+function modelAt({ aliases }: Core, { models }: Worker, alias: string): string {
+  return targetsOf(aliases.table, alias).find((model) => models.includes(model)) ?? models[0] ?? alias;
 }
 
 /** Says whether a relay carries the answer. */

@@ -74,7 +74,7 @@ export function resolve(core: Core, asked: Asked, id: string): Resolved | Unserv
 
 /**
  * Returns the step of an alias for a job that is for a certain pool: the first one that a worker of the pool serves.
- * @returns null if the job names no alias
+ * @returns null if the job names no alias, or no worker of the pool serves one of its models
  */
 export function stepIn(
   core: Core,
@@ -87,7 +87,7 @@ export function stepIn(
   const steps = stepsOf(core.aliases.table, model, keyOf(asked, id, core.aliases.table[model]!));
   const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
   const index = steps.findIndex(({ model }) => workers.some((worker) => servesModel(worker, model)));
-  return taken(model, steps, Math.max(0, index), index > 0 ? 'no_worker' : null);
+  return index < 0 ? null : taken(model, steps, index, index > 0 ? 'no_worker' : null);
 }
 
 /** Returns the pool that the fleet object has told for a model; null if it has not been asked. */

@@ -185,6 +185,18 @@ describe('a stored job for an alias', () => {
     expect(queue.state(stays)).toBe('pending');
   });
 
+  it('runs in the pool that its caller named, though no worker was there when it came', () => {
+    const to = [
+      { model: 'big', weight: 1 },
+      { model: 'small', weight: 1 },
+    ];
+    const queue = queueWith({ a: alias('big', { to }) });
+    for (let index = 0; index < 10; index++)
+      stored(queue, 'a', { config_id: 'pool-small', session: `s${index}` });
+    const small = worker(queue, 'small', 20);
+    expect(small.frames('job').map((job) => bodyOf(job).model)).toEqual(Array(10).fill('small'));
+  });
+
   it('does not leave the pool that its caller named', () => {
     const queue = queueWith({ a: alias('big') });
     worker(queue, 'big', 1);
