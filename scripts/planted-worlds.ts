@@ -1,4 +1,5 @@
 import { ADAPTER_BUGS } from './planted-adapter-bugs.ts';
+import { ALIAS_BUGS } from './planted-alias-bugs.ts';
 import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 import { FLEET_BUGS } from './planted-fleet-bugs.ts';
 import { MOVING_BUGS } from './planted-moving-bugs.ts';
@@ -13,7 +14,15 @@ import { SWAP_BUGS } from './planted-swap-bugs.ts';
 export const WORLDS: readonly { script: string; bugs: readonly Bug[] }[] = [
   {
     script: 'scripts/simulate.ts',
-    bugs: [...ROAD_BUGS, ...ADAPTER_BUGS, ...SWAP_BUGS, ...BATCH_BUGS, ...MOVING_BUGS, ...PREFILL_BUGS],
+    bugs: [
+      ...ROAD_BUGS,
+      ...ADAPTER_BUGS,
+      ...SWAP_BUGS,
+      ...BATCH_BUGS,
+      ...MOVING_BUGS,
+      ...PREFILL_BUGS,
+      ...ALIAS_BUGS,
+    ],
   },
   { script: 'scripts/simulate-fleet.ts', bugs: [...FLEET_BUGS, ...SPOT_BUGS] },
   { script: 'scripts/simulate-runpod.ts', bugs: RUNPOD_BUGS },

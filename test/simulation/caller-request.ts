@@ -7,11 +7,11 @@ const LONG_PROMPT_BYTES = 4200;
 
 /** What a caller asks of an engine. */
 export function callerRequest(
-  { adapter, isLong, moves, streams }: CallerPlan,
+  { adapter, isLong, model, moves, streams }: CallerPlan,
   jobId: string,
 ): { path: string; body: object } {
   const path = '/v1/chat/completions';
-  const all = { model: adapter ?? 'tiny', stream: streams };
+  const all = { model: adapter ?? (model === 'name' ? model : 'tiny'), stream: streams };
   if (moves === null) return { path, body: { ...all, messages: [] } };
   const { form, maxTokens: max_tokens, asksUsage, stop } = moves;
   const counted = { ...all, ...(asksUsage && { stream_options: { include_usage: true } }) };

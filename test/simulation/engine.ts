@@ -67,6 +67,8 @@ export interface EnginePorts {
   /** As of its plan. */
   tellsIds: boolean;
   model: number;
+  /** The name of its model. */
+  serves: 'tiny' | 'small';
   adapters: EngineAdapters;
   /** Null: it has its GPU for itself. */
   sleep: SleepMode | null;
@@ -167,8 +169,10 @@ export class SimulatedEngine implements EngineClient {
   }
 
   /** Ids mean something else to another model. */
-  #checkModel(jobId: string, { kv_transfer_params, token_ids }: Body): void {
-    const { model, violated, worker } = this.#ports;
+  #checkModel(jobId: string, { kv_transfer_params, token_ids, model: asked }: Body): void {
+    const { model, serves, violated, worker } = this.#ports;
+    if (asked === 'name' || (asked === 'small' && serves !== asked))
+      violated('an engine is asked for its own model', `${jobId} at ${worker}: "${asked}", not "${serves}"`);
     const ids = kv_transfer_params?.prompt_token_ids ?? token_ids ?? [];
     if (isOfAnotherModel(ids, model))
       violated('answers go on between equals alone', `${jobId} at ${worker}, whose model is ${model}`);
@@ -252,7 +256,7 @@ export class SimulatedEngine implements EngineClient {
   }
 
   async models(): Promise<string[]> {
-    return ['tiny', ...this.#ports.adapters.loaded];
+    return [this.#ports.serves, ...this.#ports.adapters.loaded];
   }
 
   async gauges(): Promise<EngineGauges | null> {

@@ -28,6 +28,8 @@ export interface Plan {
   commitMs: number;
   /** Longest time an alarm is late, ms. */
   alarmLateMs: number;
+  /** Callers and jobs may ask for an alias of both models, which have a worker at least each. */
+  sharesName: boolean;
   /** The host tells a relay at once that the call of a caller who is gone is dropped, as Durable Objects do. */
   dropsCalls: boolean;
 }
@@ -49,6 +51,8 @@ export interface WorkerPlan {
   tellsIds: boolean;
   /** Which model its engine serves under the name that all have: ids of one mean nothing to the other. */
   model: 0 | 1;
+  /** The name of its model. */
+  serves: 'tiny' | 'small';
   /** Null: it loads none. */
   adapters: AdapterPlan | null;
   /** A second engine prefills long prompts for its own. */
@@ -69,6 +73,8 @@ export interface JobPlan {
   /** How long after acceptance it is cancelled; null: never. */
   cancelAfterMs: number | null;
   waits: boolean;
+  /** It asks for the alias of both models; an engine request only. */
+  asksAlias: boolean;
   /** Its engine is asked for a stream, which these read while the job runs and after; null: it is not. */
   readers: ReaderPlan[] | null;
   /** Null: nothing of it can go on elsewhere. */
@@ -90,8 +96,8 @@ export interface ReaderPlan {
 export interface CallerPlan extends PromptPlan {
   id: string;
   at: number;
-  /** What it asks for: what only our workers serve, or a pool by its name. */
-  model: 'tiny' | ConfigId;
+  /** What it asks for: what only our workers serve, a pool by its name, or an alias. */
+  model: 'tiny' | 'name' | ConfigId;
   streams: boolean;
   hangsUpAfterMs: number | null;
   /** How often it reads, ms, and how much, bytes. */
@@ -186,6 +192,7 @@ export function drawPlan(seed: number): Plan {
     moves: true,
     tellsIds: true,
     model: 0 as 0 | 1,
+    serves: 'tiny' as 'tiny' | 'small',
     adapters: drawAdapters(seed, `w${index + 1}`),
     prefills: new Random(seed, `prefills w${index + 1}`).chance(0.3),
     sharesGpu: false,
@@ -199,6 +206,12 @@ export function drawPlan(seed: number): Plan {
   if (new Random(seed, 'models').chance(0.2)) Object.assign(workers.at(-1)!, { model: 1 });
   const base = drawBaseWorkers(new Random(seed, 'base'));
   workers.push(...base);
+  const sharesName =
+    new Random(seed, 'aliases').chance(0.3) &&
+    base.length === 0 &&
+    workers.length > 1 &&
+    !workers.some(({ sharesGpu }) => sharesGpu);
+  if (sharesName) Object.assign(workers.at(-1)!, { model: 1, serves: 'small', adapters: null });
   const batches = drawBatches(seed, troubleEndsMs);
   const calm = random.chance(0.2);
   const kinds = drawKinds(random);
@@ -227,6 +240,7 @@ export function drawPlan(seed: number): Plan {
     latencyMs: random.pick([2, 20, 80]),
     commitMs: random.pick([0, 3, 40]),
     alarmLateMs: random.pick([0, 100, 4000]),
+    sharesName,
     dropsCalls: new Random(seed, 'shape').chance(0.5),
   };
 }
@@ -265,6 +279,7 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     moves: false,
     tellsIds: true,
     model: 0 as const,
+    serves: 'tiny' as const,
   }));
 }
 
@@ -280,9 +295,13 @@ function drawJob(seed: number, index: number, workers: readonly WorkerPlan[], en
     cancelAfterMs: random.chance(0.2) ? random.wait(8000) : null,
     waits: random.chance(0.5),
     configId: random.pick(workers).configId,
+    asksAlias: false,
     readers: null,
     prompt: drawStoredPrompt(seed, index),
   };
+  const isOfBoth = workers.some(({ serves }) => serves === 'small');
+  job.asksAlias =
+    job.jobType === 'engine_request' && isOfBoth && new Random(seed, `alias ${index}`).chance(0.5);
   // Base workers cannot stream what is stored.
   const mayStream = job.jobType === 'engine_request' && !workers.some(({ isBase }) => isBase);
   if (mayStream) job.readers = drawReaders(new Random(seed, `readers ${index}`), job.id);
@@ -352,6 +371,8 @@ function drawWishes(
 ): Pick<CallerPlan, 'model' | 'deadlineMs'> {
   if (workers.some(({ sharesGpu }) => sharesGpu))
     return { model: random.pick(['tiny', configId] as const), deadlineMs: null };
+  if (workers.some(({ serves }) => serves === 'small') && random.chance(0.7))
+    return { model: 'name', deadlineMs: null };
   if (!workers.some(({ isBase }) => isBase)) return { model: 'tiny', deadlineMs: null };
   return {
     model: random.chance(0.2) ? 'tiny' : configId,

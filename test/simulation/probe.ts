@@ -21,6 +21,7 @@ export function probes(workers: readonly WorkerPlan[], at: number): JobPlan[] {
     deadlineSeconds: null,
     cancelAfterMs: null,
     waits: false,
+    asksAlias: false,
     readers: null,
     prompt: { content: 'hello', maxTokens: 1, stop: null, thinks: false },
   }));

@@ -1,3 +1,4 @@
+import type { AliasTable } from '../../src/aliases/alias.ts';
 import type { QueueShare } from '../../src/fleet/rpc.ts';
 import { ClockWatch } from '../../src/host/cloudflare/clock-watch.ts';
 import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts';
@@ -124,6 +125,7 @@ export class QueueHost {
         retention_seconds: RETENTION_SECONDS,
       });
     });
+    if (plan.sharesName) this.#do((queue) => queue.do('hearAliases', aliasesOf(this.life)));
     if (!this.#isWatched) this.disk.watch();
     this.#isWatched = true;
     this.#planAlarm();
@@ -218,11 +220,8 @@ export class QueueHost {
       takeDisplaced: () => (isAlive() ? (this.#queue as Queue).takeDisplaced() : {}),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
-      hearAliases: async (aliases) =>
-        ifAlive(() => {
-          if ((this.#queue as Queue).read('differs', aliases))
-            this.#do((queue) => queue.do('hearAliases', aliases));
-        }),
+      // A run has its own aliases (`start`), and no fleet's file.
+      hearAliases: async () => {},
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
     });
@@ -359,4 +358,13 @@ export class QueueHost {
       },
     };
   }
+}
+
+/** The alias of both models, whose weights are others in each life of the queue. */
+function aliasesOf(life: number): AliasTable {
+  const to = [
+    { model: 'tiny', weight: 1 + (life % 9) },
+    { model: 'small', weight: 9 - (life % 9) },
+  ];
+  return { name: { split: { by: 'session' }, to, then: [], on: ['no_worker', 'queue_full', 'failed'] } };
 }

@@ -127,12 +127,17 @@ function submissionOf(plan: JobPlan): SubmitJob {
       : {
           method: 'POST',
           path: '/v1/chat/completions',
-          body: JSON.stringify({ model: 'tiny', ...chat, ...(plan.readers && { stream: true }) }),
+          body: JSON.stringify({
+            model: plan.asksAlias ? 'name' : 'tiny',
+            ...chat,
+            ...(plan.readers && { stream: true }),
+          }),
         };
   return {
     id: plan.id,
     job_type: plan.jobType,
     config_id: plan.configId,
+    ...(plan.asksAlias && { model: 'name' }),
     payload: JSON.stringify(payload),
     priority: plan.priority,
     max_attempts: plan.maxAttempts,

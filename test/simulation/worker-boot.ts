@@ -134,6 +134,7 @@ export class Boot implements ClientProcess {
       },
       tellsIds: plan.tellsIds,
       model: plan.model,
+      serves: plan.serves,
       violated: (promise, message) => oracle.violated(promise, message),
       fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
       begun: (exchange, say) => oracle.exchangeBegun(exchange, say),
