@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-/** `npm run test:engines`: the road over engines that are no vLLM and that somebody else starts. */
+/** `npm run test:engines`: the road over engines that are no vLLM, started by somebody else, by a worker and by a launcher. */
 export default defineConfig({
   test: {
     include: ['test/engines/**/*.test.ts'],
