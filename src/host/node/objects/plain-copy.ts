@@ -13,16 +13,11 @@ function copyOf(value: unknown, bytes: 'copied' | 'lent'): unknown {
   if (value instanceof Uint8Array) return bytes === 'lent' ? value : new Uint8Array(value);
   const prototype = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) return value;
-  const copy: Record<string, unknown> = {};
-  for (const name of Object.keys(value)) {
-    const member = copyOf((value as Record<string, unknown>)[name], bytes);
-    if (name === '__proto__') setOwn(copy, name, member);
-    else copy[name] = member;
+  // A copy that takes its members one by one grows several times. A member named `__proto__` is the copy's own by now.
+  const copy: Record<string, unknown> = { ...value };
+  for (const name of Object.keys(copy)) {
+    const member = copy[name];
+    if (typeof member === 'object' && member !== null) copy[name] = copyOf(member, bytes);
   }
   return copy;
-}
-
-/** Sets an own property named `__proto__`: an assignment would set the prototype. */
-function setOwn(of: object, name: string, value: unknown): void {
-  Object.defineProperty(of, name, { value, enumerable: true, configurable: true, writable: true });
 }
