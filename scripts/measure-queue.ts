@@ -59,7 +59,7 @@ function measureRules(folder: string): Measured {
     reconnect_grace_seconds: 10,
   });
   const say = (frame: object) =>
-    queue.onFrame(connection, parseJson(WorkerFrame, JSON.stringify(frame)), 'session');
+    queue.onFrame(connection, parseJson(WorkerFrame, JSON.stringify(frame)), () => 'session');
   const together = (count: number, event: (index: number) => void) => {
     for (let from = 0; from < count; from += EVENTS_PER_COMMIT) {
       database.exec('BEGIN IMMEDIATE');

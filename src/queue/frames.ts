@@ -42,8 +42,8 @@ export class Frames {
     }
   }
 
-  /** Handles one frame of a worker. @param newSessionId used if the frame registers the connection */
-  hear(connection: Connection, parsed: Parsed<WorkerFrame>, newSessionId: string): void {
+  /** Handles one frame of a worker. @param newSessionId called if the frame registers the connection */
+  hear(connection: Connection, parsed: Parsed<WorkerFrame>, newSessionId: () => string): void {
     const worker = this.#core.workers.byConnection(connection);
     if (!parsed.ok) {
       if (parsed.unknownType !== undefined && worker && profileOf(worker).mayBeNewer) {
@@ -55,7 +55,7 @@ export class Frames {
     }
     const frame = parsed.value;
     if (frame.type === 'register') {
-      register(this.#core, connection, frame, newSessionId);
+      register(this.#core, connection, frame, newSessionId());
     } else if (worker) {
       if (worker.unresponsive) this.#core.ready.worker(worker);
       worker.unresponsive = false;

@@ -119,8 +119,8 @@ export class Queue {
     this.#listeners.answerAll();
   }
 
-  /** Handles one frame from a worker. @param newSessionId used if the frame registers the connection */
-  onFrame(connection: Connection, frame: Parsed<WorkerFrame>, newSessionId: string): void {
+  /** Handles one frame from a worker. @param newSessionId called if the frame registers the connection */
+  onFrame(connection: Connection, frame: Parsed<WorkerFrame>, newSessionId: () => string): void {
     this.#do(() => this.frames.hear(connection, frame, newSessionId));
   }
 

@@ -149,7 +149,7 @@ export class QueueHost {
     this.#world.timeline.after(FRAME_MS, () => {
       if (!this.#connections.has(connection)) return;
       const id = `session-${++this.#sessions}`;
-      this.do((queue) => queue.onFrame(connection, parseJson(WorkerFrame, text), id));
+      this.do((queue) => queue.onFrame(connection, parseJson(WorkerFrame, text), () => id));
     });
   }
 

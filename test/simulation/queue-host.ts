@@ -77,7 +77,7 @@ export class QueueHost {
     ports.oracle.waitingBefore = (jobId) => this.disk.waitingBefore(jobId);
     this.#random = new Random(ports.plan.seed, 'queue');
     this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
-      if (this.#queue) this.#do((queue) => queue.onFrame(by, parseJson(WorkerFrame, text), 'forged'));
+      if (this.#queue) this.#do((queue) => queue.onFrame(by, parseJson(WorkerFrame, text), () => 'forged'));
     });
     this.#report = this.#newReport();
     this.#retries = this.#newRetries();
@@ -184,7 +184,7 @@ export class QueueHost {
         // A crash in the commit of one loses those behind it.
         for (const frame of parseFrames(WorkerFrame, message, 'result'))
           if (this.#queue)
-            this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
+            this.#do((queue) => queue.onFrame(connection, frame, () => `session-${++this.#sessions}`));
       },
       binary: () => {},
       closed: () => {

@@ -144,7 +144,7 @@ export class QueueHarness {
   /** More is to be in its commit. */
   sayUncommitted(connection: FakeConnection, text: string): void {
     for (const frame of parseFrames(WorkerFrame, text, 'result'))
-      this.queue.onFrame(connection, frame, `session-${++this.#next}`);
+      this.queue.onFrame(connection, frame, () => `session-${++this.#next}`);
   }
 
   drop(connection: FakeConnection): void {

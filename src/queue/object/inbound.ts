@@ -14,6 +14,8 @@ import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';
 
+const newSessionId = () => crypto.randomUUID();
+
 /**
  * Hands the frames of workers to the rules: with a commit, or at once where a frame needs none and overtakes nothing. A
  * result that is too long for a row goes into a file first; later frames of its worker wait for that.
@@ -57,7 +59,7 @@ export class Inbound {
   async #take(connection: Connection, frames: readonly Parsed<WorkerFrame>[]): Promise<void> {
     const queue = this.#queue;
     const taken = frames.map((frame) => {
-      const take = () => queue.onFrame(connection, frame, crypto.randomUUID());
+      const take = () => queue.onFrame(connection, frame, newSessionId);
       const needsCommit = this.#commits.isGathering || !queue.frames.staysInMemory(connection, frame);
       return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
     });
@@ -74,7 +76,7 @@ export class Inbound {
     const queue = this.#queue;
     await this.#commits.together(() => {
       queue.do('noteResult', long, file);
-      queue.onFrame(connection, { ok: true, value: settlement }, crypto.randomUUID());
+      queue.onFrame(connection, { ok: true, value: settlement }, newSessionId);
     });
   }
 }
