@@ -113,6 +113,7 @@ export class Promises {
       this.#changed(this.rows.get(row.id), row);
       this.rows.set(row.id, row);
     }
+    this.#spot.committed();
     this.#checkRows();
     this.changedPools.note();
   }

@@ -32,6 +32,7 @@ const RESTS_MS = 14 * 60_000;
 export class SpotPromises {
   readonly #watched: Watched;
   readonly #swaps = new Map<string, number>();
+  readonly #begun: LaunchRecord[] = [];
   /** When machines of a type were taken back, epoch ms, by the true clock. */
   readonly #takenBack = new Map<string, number[]>();
 
@@ -41,11 +42,18 @@ export class SpotPromises {
 
   /** A launch was decided. */
   begun(row: LaunchRecord): void {
-    if (row.is_spot) {
-      this.#checkBase(row);
-      this.#checkRest(row);
+    this.#begun.push(row);
+  }
+
+  /** All launches of a commit are known: some of them may be the base of the others. */
+  committed(): void {
+    for (const row of this.#begun.splice(0)) {
+      if (row.is_spot) {
+        this.#checkBase(row);
+        this.#checkRest(row);
+      }
+      this.#checkSwaps(row);
     }
-    this.#checkSwaps(row);
   }
 
   /** A row has changed. */

@@ -118,7 +118,8 @@ export function capacityOf(
   const awayMs = ({ name }: Launch) => now - (awaySince[name] ?? now);
   const isLeaving = ({ name }: Launch) => byId.get(name)?.state === 'draining';
   const names = new Set(launches.map(({ name }) => name));
-  const starting = launches.filter(isStarting);
+  // A worker that drains before it was ready has had notice that its machine is taken away.
+  const starting = launches.filter((launch) => isStarting(launch) && !isLeaving(launch));
   const isReliable = (launch: Launch) => isReliedUpon(launch, start, isHeard(launch), now);
   const ready = launches.filter(({ state }) => state === 'ready');
   return {

@@ -16,6 +16,25 @@ it('jobs that a worker gives back since its machine is taken away count as its o
   expect(queue.queue.takeDisplaced()).toEqual({});
 });
 
+it('a job that goes on from its partial answer counts as moved', () => {
+  const queue = new QueueHarness();
+  const going = queue.worker('going');
+  queue.job();
+  queue.worker('other');
+  const partial = {
+    prompt_tokens: 2,
+    ids: [1, 2, 11],
+    role: 'assistant',
+    text: 'a',
+    reasoning: '',
+    logprobs: null,
+  };
+  const { job_id, fence_token } = going.lastJob();
+  queue.say(going, { type: 'drain', reason: 'preempted' });
+  queue.say(going, { type: 'job_release', job_id, fence_token, reason: 'draining', partial });
+  expect(queue.queue.takeDisplaced()).toEqual({ going: { moved: 1, repeated: 0 } });
+});
+
 it('a job of a worker that is gone counts once another one has it', () => {
   const queue = new QueueHarness();
   const lost = queue.worker('lost', { capacity: 1 });

@@ -159,6 +159,15 @@ describe('a spot machine that is taken back', () => {
     );
   });
 
+  it('is no capacity any more once its worker drains, also before it was ready', () => {
+    const base = launch('ready');
+    for (const state of ['ready', 'registered'] as const) {
+      const going = spot(state);
+      const machines = machinesOf([session(base, { running: 1 }), session(going, { state: 'draining' })]);
+      expect(launched(now(of([base, going], busy(2), { machines })))).toEqual(['spot']);
+    }
+  });
+
   it('counts once with all that are taken back in the same minute', () => {
     const storm = [1, 1.1, 1.2, 1.3].map((minutes) => preempted(minutes));
     expect(launched(now(of([launch('ready'), ...storm], busy(2))))).toEqual(['spot']);
