@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { ensureLlama } from '../../scripts/engines/setup.ts';
-import { fleetView, startLauncher, writeFleet } from '../support/fleet-road.ts';
+import { fleetView, isAlive, printed, startLauncher, writeFleet } from '../support/fleet-road.ts';
 import { until } from '../support/poll.ts';
 import { stopAllProcesses } from '../support/processes.ts';
 import { startQueue, stateFolder, tearDown } from '../support/road.ts';
@@ -75,6 +75,9 @@ it('is started by the first request, and replaced while streams go on to their e
   );
   isOver = true;
   await callers;
+  // Workers as processes outlive their launcher.
+  await printed(['fleet', 'remove', '--url', queue.url]);
+  await until(async () => !(await fleetView(queue.url)).launches.some(isAlive), 'all have ended', SLOW);
   expect(finishes.length).toBeGreaterThan(0);
   expect(finishes.filter((finish) => finish !== 'length')).toEqual([]);
 });
