@@ -52,7 +52,7 @@ const REMEMBER_SECONDS = 7200;
 const answerPages = cors({
   origin: (origin, context) => (mayCall(origin, context.env) ? origin : null),
   allowMethods: ['GET', 'POST', 'DELETE'],
-  exposeHeaders: ['x-request-id', 'request-id', 'x-job-id', 'retry-after'],
+  exposeHeaders: ['x-request-id', 'request-id', 'x-job-id', 'x-served-model', 'x-fallback', 'retry-after'],
   maxAge: REMEMBER_SECONDS,
 });
 

@@ -1,3 +1,4 @@
+import { targetsOf } from '../../aliases/resolve.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
@@ -70,6 +71,12 @@ async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<strin
   for (const { id, card } of models) {
     const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
     if (typeof length === 'number' && length > 0) found.set(id, length);
+  }
+  const aliases = await callQueue(env, queueId, (queue) => queue.aliases()).catch(() => ({}));
+  for (const alias of Object.keys(aliases)) {
+    const known = targetsOf(aliases, alias).map((model) => found.get(model) ?? 0);
+    // The request may go to any of them: a limit has to hold for the longest.
+    if (Math.max(...known) > 0) found.set(alias, Math.max(...known));
   }
   return found;
 }

@@ -16,6 +16,7 @@ const headers: RouteRow['headers'] = {
   'X-Queue-Wait': seconds('How long to wait for a worker instead of answering 503, s (up to 3600).'),
   'X-Queue-Deadline': seconds('The whole answer is wanted within so many seconds.'),
   'X-Request-Timeout': seconds('The request is ended after so many seconds, whatever it is doing.'),
+  'X-Session-Id': { description: 'The conversation that it belongs to, which an alias keeps at one model.' },
   'X-Request-Id': { description: "The caller's name for it; reaches the engine and comes back." },
   traceparent: { description: 'The trace it belongs to, as W3C Trace Context writes it.' },
 };
