@@ -101,7 +101,9 @@ export class SpotPromises {
 
   /** A spot machine is launched: its type was not taken back twice lately, or there is nothing else. */
   #checkRest(row: LaunchRecord): void {
-    const { now, violated } = this.#watched;
+    const { plan, now, violated } = this.#watched;
+    // The scheduler's clock jumps over the rest.
+    if (plan.faults.some(({ kind }) => kind === 'clock_forward')) return;
     const times = this.#takenBack.get(typeOf(row)) ?? [];
     const newest = times.at(-1) ?? Number.NEGATIVE_INFINITY;
     const before = times.findLast((at) => newest - at > APART_MS);
