@@ -41,7 +41,8 @@ it('goes to another image, and from a broken one back, and no stream fails or is
   const args = ['up', '--fleet', path, '--host', host, '--port', port, '--state', stateFolder()];
   const up = cli(args, { QUEUE_TOKENS: `admin:${TOKEN}` });
   await up.waitForLine(/Workers start when requests come/);
-  await expectRolled({ url: `http://${host}:${port}`, token: TOKEN, configId: 'roll', images, write });
+  const why = /exit code 2: VLLM_STARTUP_TIMEOUT="soon"/;
+  await expectRolled({ url: `http://${host}:${port}`, token: TOKEN, configId: 'roll', images, write, why });
   up.kill('SIGTERM');
   expect((await up.exited).code, up.output()).toBe(0);
 });

@@ -41,7 +41,7 @@ const QUICK = {
   },
 };
 
-const TOKEN = 'a-token-of-these-tests';
+export const TOKEN = 'a-token-of-these-tests';
 
 /** @throws Error with what the queue answers to it, where that is no success */
 export async function call<T>(url: string, path: string, body?: unknown, token = TOKEN): Promise<T> {

@@ -56,13 +56,15 @@ interface Rolled {
   images: Images;
   /** Puts an image into the fleet's file. The first is there. */
   write(image: string): void;
+  /** What is said of the worker of the broken image. */
+  why: RegExp;
 }
 
 /**
  * Has the pool go to the second image, then to the broken one, from which it goes back by itself, and holds that no
  * stream fails, that each is counted once, and that `fleet status` says why.
  */
-export async function expectRolled({ url, token, configId, images, write }: Rolled): Promise<void> {
+export async function expectRolled({ url, token, configId, images, write, why }: Rolled): Promise<void> {
   const get = async <T>(path: string) => {
     const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } });
     return (await response.json()) as T;
@@ -107,7 +109,11 @@ export async function expectRolled({ url, token, configId, images, write }: Roll
   });
   const status = cli(['fleet', 'status', '--url', url], { CASOLA_API_TOKEN: token });
   await status.exited;
-  expect(status.output()).toMatch(/Rollout stopped.*exit code 2: VLLM_STARTUP_TIMEOUT="soon"/);
+  const stopped = status
+    .output()
+    .split('\n')
+    .find((line) => line.includes('Rollout stopped'));
+  expect(stopped, status.output()).toMatch(why);
 }
 
 /** Callers who read one stream after another until they are told to stop. */

@@ -62,6 +62,11 @@ const ACTIONS = {
     path: 'roll',
     fields: { action: 'resume' },
   },
+  tryAgain: {
+    name: 'Try again',
+    effect: 'Rolls out the version that was stopped once more.',
+    path: 'roll',
+  },
 } as const satisfies Record<string, Action>;
 
 /** Shows an admin's actions on a pool; each shows its effect before it is done. */
@@ -97,11 +102,16 @@ function actionsOn({ control, breaker, ready, rollout, versions }: PoolScaling):
 export function RolloutActions({ pool }: { pool: PoolRow }) {
   const [chosen, setChosen] = useState<Action | null>(null);
   if (!isAdmin.value || !pool.scaling?.rollout) return null;
-  const { pauseRollout, resumeRollout, back } = ACTIONS;
-  const goesOn = pool.scaling.rollout.state === 'rolling';
+  const { pauseRollout, resumeRollout, tryAgain, back } = ACTIONS;
+  const { state, to } = pool.scaling.rollout;
+  const actions: Record<typeof state, Action[]> = {
+    rolling: [pauseRollout, back],
+    paused: [resumeRollout, back],
+    stopped: [{ ...tryAgain, fields: { action: 'to', version: to } }],
+  };
   return (
     <div class="actions">
-      {[goesOn ? pauseRollout : resumeRollout, back].map((action) => (
+      {actions[state].map((action) => (
         <button key={action.name} type="button" aria-haspopup="dialog" onClick={() => setChosen(action)}>
           {action.name}
           <span class="unseen"> the rollout of {pool.config_id}</span> …

@@ -1,0 +1,28 @@
+import { afterAll, afterEach, it } from 'vitest';
+import { tearDown } from '../support/road.ts';
+import { expectRolled, makeImages, ROLLING_POOL, removeImages } from '../support/rollout-road.ts';
+import { isOurs, WORKER_IMAGE } from './cluster.ts';
+import { endFleets, PodFleet, TOKEN } from './fleet.ts';
+
+/** A pool of pods goes from image to image. */
+afterEach(endFleets);
+afterAll(tearDown);
+
+it.runIf(isOurs)(
+  'goes to another image, and from a broken one back, and no stream fails or is counted twice',
+  { timeout: 600_000 },
+  async () => {
+    const images = makeImages(WORKER_IMAGE);
+    try {
+      const pool = { ...ROLLING_POOL, image: images.first };
+      const fleet = await PodFleet.start({ pool });
+      const write = (image: string) => fleet.write({ pool: { ...ROLLING_POOL, image } });
+      // Pods end without their last words.
+      const why = /its worker ended with exit code 2/;
+      await expectRolled({ url: fleet.url, token: TOKEN, configId: 'cfg', images, write, why });
+    } finally {
+      // Pods that run keep theirs.
+      removeImages(images);
+    }
+  },
+);
