@@ -1,4 +1,5 @@
-import { sha256Hex } from './sha256.ts';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
 import type { PoolSpec } from './spec.ts';
 
 /**
@@ -38,7 +39,9 @@ export function startedWith(pool: StartedWith): StartedWith {
 export function versionOf(pool: StartedWith, anew = 0): string {
   const given = startedWith(pool);
   const whole = { ...given, secrets: [...given.secrets].sort(), ...(anew > 0 && { anew }) };
-  return sha256Hex(JSON.stringify(sorted(whole))).slice(0, LENGTH);
+  // The hash of `crypto.subtle` is asynchronous, and the scheduler's commits are not.
+  const hash = sha256(new TextEncoder().encode(JSON.stringify(sorted(whole))));
+  return bytesToHex(hash).slice(0, LENGTH);
 }
 
 /** Returns a value whose objects have their keys in order. */

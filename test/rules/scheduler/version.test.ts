@@ -1,6 +1,4 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../../../src/scheduler/sha256.ts';
 import { PoolSpec } from '../../../src/scheduler/spec.ts';
 import { differenceInWords, versionOf } from '../../../src/scheduler/version.ts';
 
@@ -8,12 +6,9 @@ const pool = (more: object = {}) =>
   PoolSpec.parse({ model: 'tiny', machines: [{ provider: 'here' }], ...more });
 
 describe('the version of what a worker is started with', () => {
-  it('is ten characters of SHA-256', () => {
-    for (const length of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
-      const text = 'é€x'.repeat(length).slice(0, length);
-      expect(sha256Hex(text)).toBe(createHash('sha256').update(text).digest('hex'));
-    }
-    expect(versionOf(pool())).toMatch(/^[0-9a-f]{10}$/);
+  it('is ten characters, the same in every process', () => {
+    // Another value here would replace the workers of every fleet when its queue is upgraded.
+    expect(versionOf(pool())).toBe('a0ef57ec8f');
   });
 
   it.each([
