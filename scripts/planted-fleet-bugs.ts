@@ -17,6 +17,30 @@ export const FLEET_BUGS: readonly Bug[] = [
     first_seed: 58,
   },
   {
+    name: 'fleet: more start beside the old ones than surge says',
+    file: 'src/scheduler/rule/replace.ts',
+    line: 'Math.min(update.surge - beyond, unpaired.length, placesLeft(round))',
+    becomes: 'Math.min(update.surge + 5 - 0 * beyond, unpaired.length, placesLeft(round))',
+  },
+  {
+    name: 'fleet: a version that fails is not stopped',
+    file: 'src/scheduler/rule/judge.ts',
+    line: 'if (fallback !== null && why !== null)',
+    becomes: 'if (fallback !== null && why === null && is_proved && !is_proved)',
+  },
+  {
+    name: 'fleet: a proved version replaces nobody',
+    file: 'src/scheduler/rule/rollout.ts',
+    line: 'const hasTakenOver = (launch: Launch) => is_proved &&',
+    becomes: 'const hasTakenOver = (launch: Launch) => !is_proved && is_proved &&',
+  },
+  {
+    name: 'fleet: a version that is stopped stays the wanted one',
+    file: 'src/scheduler/versions.ts',
+    line: 'if (noted.wanted !== version || !back) return noted;',
+    becomes: 'if (noted.wanted === version || !back) return noted;',
+  },
+  {
     name: 'fleet: what starts is no capacity',
     file: 'src/scheduler/rule/capacity.ts',
     line: 'starting: starting.filter(isReliable),',

@@ -6,6 +6,7 @@ import type { Machines } from './machines.ts';
 import type { ObjectLink } from './object-link.ts';
 import type { Fault } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
+import { FATE_VARIABLE, type PlannedRollout } from './rollout-plan.ts';
 import { takeSpotBack } from './spot-faults.ts';
 import { isSpotKind, type SpotKind } from './spot-plan.ts';
 
@@ -84,8 +85,24 @@ export class FaultHand {
     });
   }
 
+  /** An operator rolls the pools. Nothing goes wrong by that. */
+  roll({ what }: PlannedRollout, earlier: readonly PlannedRollout[]): void {
+    const { host } = this.#world;
+    this.#world.note(`ROLLOUT ${JSON.stringify(what)}`);
+    const files = earlier.filter((one) => one.what.kind === 'file');
+    if (what.kind === 'file') host.changePools({ RELEASE: String(files.length), [FATE_VARIABLE]: what.fate });
+    else if (what.kind === 'file_back') {
+      const before = files.at(-2)?.what;
+      const env: Record<string, string> =
+        before?.kind === 'file' ? { RELEASE: String(files.length - 2), [FATE_VARIABLE]: before.fate } : {};
+      host.changePools(env);
+    } else host.roll({ action: what.kind });
+    this.#world.poolsChanged();
+    this.resumedAt = this.#world.timeline.now;
+  }
+
   #changePools(): void {
-    this.#world.host.changePools();
+    this.#world.host.changePools({ CHANGED: '1' });
     this.#world.poolsChanged();
     this.resumedAt = this.#world.timeline.now;
   }

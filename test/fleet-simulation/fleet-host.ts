@@ -2,8 +2,8 @@ import { Fleet } from '../../src/fleet/fleet.ts';
 import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
 import { Scheduling } from '../../src/fleet/scheduling.ts';
 import { Alarms } from '../../src/fleet/timers.ts';
-import type { Heartbeat } from '../../src/protocol/index.ts';
-import type { LauncherAnswer, LauncherReport, PoolAction } from '../../src/scheduler/rpc.ts';
+import type { Heartbeat, RequestRecord } from '../../src/protocol/index.ts';
+import type { LauncherAnswer, LauncherReport, PoolAction, RollRequest } from '../../src/scheduler/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import { Disk } from '../simulation/disk.ts';
 import type { Timeline } from '../simulation/timeline.ts';
@@ -113,13 +113,18 @@ export class FleetHost {
     return true;
   }
 
-  record(events: FleetEvent[], share: QueueShare | undefined): RecordAnswer {
+  record(
+    events: FleetEvent[],
+    share: QueueShare | undefined,
+    ended: RequestRecord[],
+    failed: Record<string, number>,
+  ): RecordAnswer {
     if (this.#life && this.#isEvicted) {
       this.#end();
       this.#start();
     }
     const { scheduling } = this.#up;
-    const answer = this.#commit(() => this.#fleet.record(events, share));
+    const answer = this.#commit(() => this.#fleet.record(events, share, ended, failed));
     if (share) scheduling.heard(share);
     return answer;
   }
@@ -143,13 +148,23 @@ export class FleetHost {
     scheduling.wake();
   }
 
-  /** An operator has the workers of every pool started with another variable, and says so until it is heard. */
-  changePools(): void {
-    if (!this.#life) return void this.#world.timeline.after(1000, () => this.changePools());
+  /** An operator has the workers of every pool started with these variables, and says so until it is heard. */
+  changePools(env: Record<string, string>): void {
+    if (!this.#life) return void this.#world.timeline.after(1000, () => this.changePools(env));
     const { spec } = this.#plan;
-    const changed = Object.entries(spec.pools).map(([id, pool]) => [id, { ...pool, env: { CHANGED: '1' } }]);
+    const changed = Object.entries(spec.pools).map(([id, pool]) => [id, { ...pool, env }]);
     const { fleet, scheduling } = this.#life;
     this.#commit(() => fleet.scheduler.specs.apply({ ...spec, pools: Object.fromEntries(changed) }, false));
+    scheduling.wake();
+  }
+
+  /** An operator says this of the versions of every pool, until it is heard. */
+  roll(request: RollRequest): void {
+    if (!this.#life) return void this.#world.timeline.after(1000, () => this.roll(request));
+    const { fleet, scheduling } = this.#life;
+    this.#commit(() => {
+      for (const id of Object.keys(this.#plan.spec.pools)) fleet.scheduler.roll(id, request, false);
+    });
     scheduling.wake();
   }
 

@@ -24,7 +24,8 @@ export class Flips {
 
 /** Null: it is the work of chance, or goes on as it was. */
 function directionOf(before: LaunchRecord | undefined, row: LaunchRecord): 'up' | 'down' | null {
-  if (!before) return 'up';
+  // One that comes in the place of another makes its pool no larger.
+  if (!before) return row.replaces === null ? 'up' : null;
   if (before.state === 'draining' && row.state === 'ready') return 'up';
   if (before.state === 'ready' && row.state === 'draining') return 'down';
   const isGivenUp = before.ready_at === null && row.cause === null;

@@ -4,11 +4,15 @@ import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.t
 import { Random } from '../support/random.ts';
 import type { FleetPlan } from './plan.ts';
 import { PlayedWorker, type WorkerWorld } from './played-worker.ts';
+import { FATE_VARIABLE } from './rollout-plan.ts';
 import { logNormal } from './trace.ts';
 
 /** Of sound starts. */
 const FAILS = 0.05;
 const HANGS = 0.03;
+
+/** Of a version that dies while it serves: before it is proved. */
+const DIES_AFTER_MS = 40_000;
 
 const BEAT_EVERY_MS = 10_000;
 /** Of one slot. */
@@ -147,6 +151,18 @@ export class Machines {
     const failed = { ...sound, ready: never, ends: startedAt + takes / 2 };
     if (soundness === 'bad_model') return { ...failed, exitCode: EXIT.badModel };
     if (soundness === 'broken') return { ...failed, exitCode: EXIT.engineFailedToStart };
+    switch (env[FATE_VARIABLE]) {
+      case 'slow':
+        return { ...sound, registers: startedAt + takes, ready: startedAt + 3 * takes };
+      case 'never_registers':
+        return { ...sound, registers: never, ready: never };
+      case 'dies_at_first_token':
+        return { ...failed, ends: startedAt + takes, exitCode: EXIT.engineFailedToStart };
+      case 'dies_serving':
+        return { ...sound, ends: startedAt + takes + DIES_AFTER_MS, exitCode: EXIT.engineFailedToStart };
+      case 'garbage':
+        sound.worker.fails = true;
+    }
     if (random.chance(FAILS)) return { ...failed, exitCode: EXIT.engineFailedToStart };
     if (this.#hung.delete(pool) || !random.chance(HANGS)) return sound;
     this.#hung.add(pool);

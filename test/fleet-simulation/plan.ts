@@ -1,5 +1,6 @@
 import { FleetSpec } from '../../src/scheduler/spec.ts';
 import { Random } from '../support/random.ts';
+import { drawRollouts, drawUpdate, type PlannedRollout } from './rollout-plan.ts';
 import { drawSpot, SPOT_KINDS, type SpotKind } from './spot-plan.ts';
 
 /** What goes wrong, and when. Times in s from the beginning. */
@@ -78,6 +79,7 @@ export interface FleetPlan {
   /** By pool. */
   jobs: Record<string, PlannedJob[]>;
   faults: Fault[];
+  rollouts: PlannedRollout[];
   /** Work and faults come for so long. Once no job runs any more it is calm for `CALM_SECONDS`. */
   seconds: number;
 }
@@ -111,6 +113,7 @@ export function drawPlan(seed: number): FleetPlan {
         ...spot.machines,
       ],
       ...spot.pool,
+      update: drawUpdate(seed, id),
     };
     soundness[id] = random.chance(0.85) ? 'sound' : random.pick(['bad_model', 'broken']);
     jobs[id] = drawJobs(random, max * slots, new Random(seed, `callers ${id}`));
@@ -130,7 +133,17 @@ export function drawPlan(seed: number): FleetPlan {
     const random = new Random(seed, kind);
     for (let count = random.int(0, 3); count > 0; count--) faults.push(drawFault(random, kind));
   }
-  return { seed, spec, soundness, start, hasTokens: random.chance(0.7), jobs, faults, seconds: SECONDS };
+  return {
+    seed,
+    spec,
+    soundness,
+    start,
+    hasTokens: random.chance(0.7),
+    jobs,
+    faults,
+    rollouts: drawRollouts(seed),
+    seconds: SECONDS,
+  };
 }
 
 /** Of one slot. */

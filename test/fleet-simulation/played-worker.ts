@@ -30,6 +30,9 @@ export class PlayedWorker implements Peer {
   #slots = 0;
   #renewal: Planned | null = null;
   #isPreempted = false;
+  #settled = 0;
+  /** Whether every other job fails at its engine. */
+  fails = false;
 
   constructor(world: WorkerWorld, name: string, configId: string, bootId: string) {
     this.#world = world;
@@ -132,6 +135,11 @@ export class PlayedWorker implements Peer {
 
   #settle(job_id: string): void {
     const fence_token = this.#held.get(job_id)?.fence_token;
+    this.#settled += 1;
+    if (this.fails && this.#settled % 2 === 0) {
+      const error = { error: 'no token that means anything', code: 'engine_error', retryable: true };
+      return this.#say({ type: 'job_error', job_id, fence_token, ...error, http_status: 500 });
+    }
     this.#say({ type: 'job_result', job_id, fence_token, result: {} });
   }
 

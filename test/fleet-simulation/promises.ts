@@ -3,7 +3,6 @@ import { classifiedAt } from '../../src/scheduler/rule/breaker.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
-import { ChangedPools } from './changed-pools.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';
@@ -13,6 +12,7 @@ import { MostLately } from './most-lately.ts';
 import type { ObjectLink } from './object-link.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
+import { RolloutPromises } from './rollout-promises.ts';
 import { SeamPromises } from './seam-promises.ts';
 import { Spend } from './spend.ts';
 import { SpotPromises } from './spot-promises.ts';
@@ -66,7 +66,7 @@ export class Promises {
   /** Since when a pool's work has waited without a worker, epoch ms. */
   readonly #unserved = new Map<string, number>();
   readonly seam: SeamPromises;
-  readonly changedPools: ChangedPools;
+  readonly rollouts: RolloutPromises;
   readonly #spot: SpotPromises;
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
@@ -75,8 +75,9 @@ export class Promises {
     this.#watched = watched;
     this.#spend = new Spend(watched.plan, watched.providers);
     const { plan } = watched;
-    this.changedPools = new ChangedPools({
+    this.rollouts = new RolloutPromises({
       ...watched,
+      rows: this.rows,
       isCalm: () => this.#isCalm(),
       violated: (promise, message) => this.violated(promise, message),
     });
@@ -115,7 +116,7 @@ export class Promises {
     }
     this.#spot.committed();
     this.#checkRows();
-    this.changedPools.note();
+    this.rollouts.committed();
   }
 
   /** Somebody at the provider's: a machine is created, or about to be destroyed. */
@@ -155,7 +156,7 @@ export class Promises {
       if (inSystem > waiting) this.workedAt = now();
     }
     this.seam.check();
-    this.changedPools.check();
+    this.rollouts.check();
     this.#spot.check();
     this.#checkMachines();
     this.#checkService();
@@ -167,8 +168,9 @@ export class Promises {
   /** When it has been calm for long: longer than a worker is kept that has nothing to do. */
   checkEnd(): void {
     const { plan, queue, providers } = this.#watched;
+    this.rollouts.checkEnd();
     for (const [id, { min }] of Object.entries(plan.spec.pools)) {
-      if (plan.soundness[id] !== 'sound') continue;
+      if (plan.soundness[id] !== 'sound' || this.rollouts.isGivenUp(id)) continue;
       const { inSystem } = queue.jobsOf(id);
       if (inSystem > 0 && !this.#isPaidOut()) this.violated('all work is done', `${id}: ${inSystem} jobs`);
       const all = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
@@ -214,7 +216,8 @@ export class Promises {
    */
   #beginnings(): number {
     const times: Partial<Record<string, number>> = { operator_drains: 1, pools_changed: 2 };
-    return this.#watched.plan.faults.reduce((sum, { kind }) => sum + (times[kind] ?? 0), 1);
+    const { faults, rollouts } = this.#watched.plan;
+    return faults.reduce((sum, { kind }) => sum + (times[kind] ?? 0), 1 + 2 * rollouts.length);
   }
 
   /**
@@ -250,8 +253,9 @@ export class Promises {
     }
     if (plan.soundness[row.config_id] === 'sound') return;
     const failed = [...this.rows.values()].filter(
-      ({ config_id, cause, ended_at }) =>
+      ({ config_id, version, cause, ended_at }) =>
         config_id === row.config_id &&
+        version === row.version &&
         (cause === 'exited' || cause === 'start_deadline') &&
         (ended_at ?? now()) >= resumedAt(),
     );
@@ -299,7 +303,7 @@ export class Promises {
   #checkService(): void {
     const { plan, queue, now, disturbedAt } = this.#watched;
     for (const id of Object.keys(plan.spec.pools)) {
-      const isHelpless = plan.soundness[id] !== 'sound' || this.#isPaidOut();
+      const isHelpless = plan.soundness[id] !== 'sound' || this.rollouts.isGivenUp(id) || this.#isPaidOut();
       if (queue.jobsOf(id).waiting === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
       else this.#unserved.set(id, this.#unserved.get(id) ?? now());
       const since = Math.max(this.#unserved.get(id) ?? now(), disturbedAt());

@@ -1,5 +1,5 @@
 import type { CanaryShare, FleetEvent, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
-import { parseJson, type QueueFrame, WorkerFrame } from '../../src/protocol/index.ts';
+import { parseJson, type QueueFrame, type RequestRecord, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Connection, Ports, Session } from '../../src/queue/store/ports.ts';
@@ -18,7 +18,12 @@ export interface QueueWorld {
   random: Random;
   /** To the fleet object. */
   link: ObjectLink;
-  record(events: FleetEvent[], share: QueueShare | undefined): RecordAnswer;
+  record(
+    events: FleetEvent[],
+    share: QueueShare | undefined,
+    ended: RequestRecord[],
+    failed: Record<string, number>,
+  ): RecordAnswer;
   /** A worker is given a job. */
   jobSent(workerId: string): void;
   /** It has begun anew: who waits for an answer asks again. */
@@ -171,9 +176,9 @@ export class QueueHost {
     const life = this.life;
     const { link, timeline, record } = this.#world;
     return new FleetReport({
-      send: async (events, share) => {
+      send: async (events, share, ended, failed) => {
         if (life !== this.life) throw new Error('the queue is not there');
-        return await link.call(() => record(events, share));
+        return await link.call(() => record(events, share, ended, failed));
       },
       // What is asked of a life that is over is told to nobody.
       share: () => this.share() ?? { at: 0, full: true, sessions: [], gone: [], pools: [] },

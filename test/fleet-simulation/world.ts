@@ -117,6 +117,8 @@ class FleetWorld {
       }
     }
     for (const fault of plan.faults) timeline.at(begin + fault.at * 1000, () => this.#faults.begin(fault));
+    for (const [index, one] of plan.rollouts.entries())
+      timeline.at(begin + one.at * 1000, () => this.#faults.roll(one, plan.rollouts.slice(0, index)));
     timeline.after(0, () => this.#second());
     const plannedEnd = begin + plan.seconds * 1000;
     // One slot has run all jobs by then, one after the other: what still runs never ends.
@@ -153,7 +155,7 @@ class FleetWorld {
   }
 
   poolsChanged(): void {
-    this.promises.changedPools.changed();
+    this.promises.rollouts.changed();
   }
 
   #startLauncher(): LauncherProcess {

@@ -170,9 +170,10 @@ interface Wanted {
 export function launches(round: Round, count: number, { reason, replaces, only }: Wanted): Plan {
   const { config_id } = round.pool;
   const steps: Step[] = [];
-  const staying: Staying[] = round.mine.filter(
-    (launch) => isStaying(launch) && !replaces.slice(0, count).includes(launch.id),
-  );
+  const { needless, replaced } = round.rollout;
+  const ends = new Set([...needless, ...replaced].map(({ id }) => id));
+  for (const id of replaces.slice(0, count)) ends.add(id);
+  const staying: Staying[] = round.mine.filter((launch) => isStaying(launch) && !ends.has(launch.id));
   let stopped: Omit<Plan, 'steps'> = { text: '' };
   for (const { version, most, breaker } of only ? [only] : launchable(round.rollout, round.have)) {
     for (let left = most; left > 0 && steps.length < count; left -= 1) {
