@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRecord } from './launch.ts';
 import type { CanaryShare } from './machines.ts';
-import type { FleetSpec } from './spec.ts';
+import { type FleetSpec, USUAL_UPDATE } from './spec.ts';
 import { readState, writeState } from './state.ts';
 import { type StartedWith, startedWith, versionOf } from './version.ts';
 
@@ -110,7 +110,7 @@ export class Versions {
 
 /** Returns the wanted versions that are not proved, of pools whose update tries those on a part of the requests. */
 export function sharesIn(spec: Pick<FleetSpec, 'pools'> | null, versions: Versions): CanaryShare[] {
-  return Object.entries(spec?.pools ?? {}).flatMap(([config_id, { update }]) => {
+  return Object.entries(spec?.pools ?? {}).flatMap(([config_id, { update = USUAL_UPDATE }]) => {
     const own = versions.of(config_id);
     const wanted = own?.kept.find(({ version }) => version === own.wanted);
     if (!update.canary || !wanted || wanted.proved_at !== null) return [];

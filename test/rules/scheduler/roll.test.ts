@@ -105,7 +105,15 @@ describe('what a scheduler without versions has written', () => {
     fleet.database
       .prepare(`INSERT INTO scheduler (name, value) VALUES ('controls', ?)`)
       .run(JSON.stringify({ chat: control }));
+    // Nor did it know how a pool is updated.
+    const { spec, applied_at } = fleet.scheduler.specs.current()!;
+    const { update, ...chat } = spec.pools.chat!;
+    fleet.database
+      .prepare(`UPDATE scheduler SET value = ? WHERE name = 'spec'`)
+      .run(JSON.stringify({ spec: { ...spec, pools: { chat } }, applied_at }));
     fleet.restart();
+    expect(fleet.scheduler.shares()).toEqual([]);
+    fleet.reconcile();
     expect(fleet.row(`${launch.id}1`).version).toBeNull();
     expect(fleet.row(`${launch.id}2`).version).toBe(version);
     expect(pool()?.versions).toMatchObject([{ version, is_proved: true }]);
