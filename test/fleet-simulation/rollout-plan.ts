@@ -1,7 +1,7 @@
 import { Random } from '../support/random.ts';
 
 /** What becomes of workers that are started with a version. */
-export const FATES = [
+const FATES = [
   'sound',
   'slow',
   'never_registers',
@@ -12,7 +12,7 @@ export const FATES = [
   /** Half of their answers fail. */
   'garbage',
 ] as const;
-export type Fate = (typeof FATES)[number];
+type Fate = (typeof FATES)[number];
 
 /** The variable by which a played worker knows its fate. */
 export const FATE_VARIABLE = 'FATE';
