@@ -21,10 +21,10 @@ afterAll(async () => {
 });
 
 it('shows versions side by side, lets an admin hold a rollout, and says why a version was stopped', {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const { page, faults } = open;
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(240_000);
   await page.goto(`${road.url}/queue?config_id=gemma-27b`);
   const panel = page.getByRole('article', { name: 'gemma-27b' });
   await panel.getByText('workers ready').waitFor();
