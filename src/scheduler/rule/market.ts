@@ -267,12 +267,14 @@ export function chooseMixed(
     other.machine.provider !== first.machine.provider &&
     (!isBase || isOnDemand(other)) &&
     isCheaper(other, first, SPREAD_FACTOR);
-  const elsewhere = isAllAt ? ordered.find(isElsewhere) : undefined;
-  if (elsewhere) return chosen(elsewhere);
+  const candidate = (isAllAt ? ordered.find(isElsewhere) : undefined) ?? first;
   const wasPreferred = ({ machine }: Candidate) => machine.spot === true;
   const is_stand_in =
-    !isBase && isOnDemand(first) && ordered.slice(0, ordered.indexOf(first)).some(wasPreferred);
-  return { ...choice, is_stand_in };
+    !isBase &&
+    isOnDemand(first) &&
+    isOnDemand(candidate) &&
+    ordered.slice(0, ordered.indexOf(first)).some(wasPreferred);
+  return { kind: 'chosen', candidate, is_stand_in };
 }
 
 /** A launch requires a daily budget that pays for all machines and itself for this many ms more. */

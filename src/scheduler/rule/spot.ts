@@ -115,6 +115,8 @@ export function swapsOf(
   for (const launch of launches.filter(isStaying)) {
     const other = launches.find(({ id }) => id === launch.replaces);
     if (other?.state !== 'ready' || other.is_spot === launch.is_spot) continue;
+    // Of two versions the rollout decides.
+    if (other.version !== launch.version) continue;
     const afterMs = launch.is_spot ? back_after_ms : 0;
     const hasServed = launch.state === 'ready' && now - (launch.ready_at ?? now) >= afterMs;
     if (hasServed && takesJobs(launch)) swaps.replaced.push(other);

@@ -17,7 +17,8 @@ export function goOnSwapping(round: Round, memory: PoolMemory, target: Target, s
   const { pool, mine, market, observed, capacity, rollout, swaps, spot, have } = round;
   const isMoving =
     steps.length > 0 || capacity.starting.length + capacity.late.length + swaps.beside.length > 0;
-  if (!spot || isMoving || rollout.old.length > 0 || target.wanted < have) return NOTHING;
+  const isRolling = rollout.old.length + rollout.unproved.length > 0;
+  if (!spot || isMoving || isRolling || target.wanted < have) return NOTHING;
   const base = baseOf(mine, spot);
   const isBaseMissing = base.length < Math.min(spot.base, have);
   const isMisplaced = (launch: Launch) =>

@@ -126,6 +126,12 @@ describe('a pool with spot machines', () => {
     expect(drained(later(given([standIn, cheap], 1)))).toEqual([cheap.id]);
   });
 
+  it('counts an on-demand machine as a stand-in wherever it is', () => {
+    const machines = [ON_DEMAND, { ...ON_DEMAND, provider: 'there', price_per_hour: 1.1 }, SPOT];
+    const soldOut = spot('failed', { cause: 'no_capacity', state_at: NOW - 1000, ended_at: NOW - 1000 });
+    expect(launched(now(of([launch('ready'), soldOut], busy(2, { machines }))))).toEqual(['stand-in there']);
+  });
+
   it('goes on with its spot machine until the one of its base is ready', () => {
     const starting = launch('accepted');
     const cheap = spot('ready');
@@ -240,6 +246,40 @@ describe('a spot machine in the place of the base', () => {
     expect(launched(decided)).toEqual(['on-demand']);
     const base = launch('ready', { replaces: one.id, ready_at: NOW });
     expect(drained(now(of([one, two, base], busy(2))))).toEqual([one.id]);
+  });
+});
+
+describe('a pool that goes over to another version and to other machines at once', () => {
+  const versions: ObservedPool['versions'] = {
+    wanted: 'b',
+    fallback: 'a',
+    is_proved: false,
+    is_paused: false,
+    since: NOW - 2 * HOUR,
+    update: { surge: 1, unavailable: 0, patience: 600, canary: { share: 0.5, for: 2 * 3600 } },
+    figures: null,
+    others: null,
+  };
+  const base = launch('ready', { version: 'a', intended_at: NOW - 3 * HOUR });
+  const old = launch('ready', { version: 'a' });
+  const tried = spot('ready', { version: 'b', replaces: old.id, ready_at: NOW - HOUR });
+
+  it('keeps the old worker until the new version is proved, however long the new one has served', () => {
+    expect(now(of([base, old, tried], { ...busy(2), versions })).decisions).toEqual([]);
+  });
+
+  it('counts the new worker as soon as the old one goes', () => {
+    const proved = { ...versions, is_proved: true };
+    const soon = { ...tried, ready_at: NOW - MINUTE };
+    const decided = now(of([base, old, soon], { ...busy(2), versions: proved }));
+    expect(launched(decided)).toEqual([]);
+    expect(drained(decided)).toEqual([old.id]);
+  });
+
+  it('exchanges no machine while the version of its workers is not proved', () => {
+    const only = launch('ready', { version: 'b', is_stand_in: true });
+    const batch = { ...busy(1, { batch_only: true }), versions };
+    expect(now(of([only], batch)).decisions).toEqual([]);
   });
 });
 
