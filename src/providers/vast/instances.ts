@@ -40,7 +40,7 @@ export function machineOf(instance: VastInstance): ListedMachine {
     external_id: String(id),
     name: label ?? '',
     state,
-    ...(state === 'ended' && isOutbid(instance) ? { preempted: true } : {}),
+    ...(isOutbid(instance) ? { preempted: true } : {}),
     created_at: start_date ? Math.round(start_date * 1000) : null,
     started_at: null,
     ended_at: null,
@@ -54,9 +54,13 @@ function isPlain(state: ListedMachine['state']): boolean {
   return state === 'running' || state === 'starting';
 }
 
-/** Returns whether Vast has stopped the instance, which nobody else does: this driver destroys and never stops. */
-function isOutbid(instance: VastInstance): boolean {
-  return instance.is_bid === true && isStopped(instance);
+/**
+ * Returns whether Vast has taken the machine from an interruptible instance, which nobody else does: this driver
+ * destroys and never stops. Vast may still say that the owner wants it to run.
+ */
+function isOutbid({ is_bid, cur_state, next_state, actual_status }: VastInstance): boolean {
+  if (is_bid !== true || cur_state !== 'stopped') return false;
+  return next_state === 'stopped' || STATES[actual_status ?? ''] === 'ended';
 }
 
 function isStopped({ cur_state, next_state, intended_status }: VastInstance): boolean {
@@ -70,7 +74,7 @@ function isStopped({ cur_state, next_state, intended_status }: VastInstance): bo
 function stateOf(instance: VastInstance) {
   const { actual_status, status_msg } = instance;
   // The instance was outbid, or the money is used up: it would pay for its disk for ever.
-  if (isStopped(instance)) return 'ended';
+  if (isOutbid(instance) || isStopped(instance)) return 'ended';
   if (actual_status === 'created' && status_msg?.includes('OCI runtime create failed')) return 'ended';
   return actual_status == null ? 'starting' : (STATES[actual_status] ?? 'unknown');
 }

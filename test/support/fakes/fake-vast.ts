@@ -250,7 +250,8 @@ export class FakeVast {
       actual_status: this.actualStatus ?? actual_status,
       cur_state: contract,
       next_state: contract,
-      intended_status: contract,
+      // Whoever was outbid still wants the instance to run.
+      intended_status: bid === undefined ? contract : 'running',
       status_msg: machine.ended?.detail || null,
       dph_total: machine.price,
       is_bid: bid !== undefined,
