@@ -159,7 +159,10 @@ export class Fleet {
     }
     const news = this.requests.add(ended);
     this.figures.add(news, failed, this.#ports.now());
-    for (const [id, jobs] of Object.entries(displaced)) this.machines.displaced(id, jobs);
+    for (const [id, jobs] of Object.entries(displaced)) {
+      this.machines.displaced(id, jobs);
+      this.scheduler.displaced(id, jobs);
+    }
     this.#modelHistory.count(news, (model) => this.models.has(model), this.#ports.now());
     if (share) {
       this.machines.share(share);

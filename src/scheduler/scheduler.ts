@@ -5,7 +5,7 @@ import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import { isFinal, prefixOf } from './launch.ts';
 import { Launches, spentByDay } from './launches.ts';
-import { type CanaryShare, cordonOf, type MachineMap } from './machines.ts';
+import { type CanaryShare, cordonOf, type DisplacedJobs, type MachineMap } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
@@ -22,6 +22,7 @@ import type {
 } from './rpc.ts';
 import type { Answers, Decided, QueueFacts, RuleState, WorkersFigures } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
+import { bookDisplaced } from './spot-book.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
 import { adoptVersions, sharesIn, Versions } from './versions.ts';
@@ -113,6 +114,13 @@ export class Scheduler {
       applied: this.specs.current(),
     };
     return roll(subject, configId, request, dryRun);
+  }
+
+  /** Counts jobs that left a worker whose machine has ended by now; those of others are booked when they end. */
+  displaced(workerId: string, jobs: DisplacedJobs): void {
+    const { machines, sql, now } = this.#core;
+    const launch = machines.byName.get(workerId)?.launch;
+    if (launch && isFinal(launch)) bookDisplaced(sql, launch, jobs, now());
   }
 
   spentByDay(from: number): SpentOnDay[] {

@@ -3,7 +3,7 @@ import { hoursWithin, type Launch } from './launch.ts';
 import type { DisplacedJobs } from './machines.ts';
 import { readState, writeState } from './state.ts';
 
-/** What a pool's spot machines did that have ended on one day. */
+/** What a pool's spot machines did on one day. */
 export interface SpotDay {
   /** The number of machines that their providers took back. */
   lost: number;
@@ -23,23 +23,37 @@ const DAYS = 7;
 type Book = Record<string, Record<string, SpotDay>>;
 
 /**
- * Books a spot machine that has just ended on the day of its end. Days before the newest week are forgotten.
+ * Books a spot machine that has just ended: its hours on the days on which it ran, its loss on the day of its end.
  * @param displaced what became of the jobs that its worker could not finish
  */
 export function bookSpot(sql: Sql, launch: Launch, displaced: DisplacedJobs, now: number): void {
   if (!launch.is_spot) return;
   const [today, first] = daysAt(now);
+  for (let day = first; day <= today; day += 1) {
+    const hours = hoursWithin(launch, day * DAY_MS, Math.min((day + 1) * DAY_MS, now));
+    const loss = day === today && launch.cause === 'preempted' ? { lost: 1, ...displaced } : NO_LOSS;
+    if (hours === 0 && loss === NO_LOSS) continue;
+    add(sql, launch.config_id, day, { ...loss, hours, dollars: hours * launch.price_per_hour }, first);
+  }
+}
+
+/** Books jobs that went on elsewhere, or were begun anew, only after the machine that they left had ended. */
+export function bookDisplaced(sql: Sql, launch: Launch, displaced: DisplacedJobs, now: number): void {
+  if (!launch.is_spot || launch.cause !== 'preempted') return;
+  const [today, first] = daysAt(now);
+  add(sql, launch.config_id, today, { ...NOTHING, ...displaced }, first);
+}
+
+/** Adds to a pool's day. Days before the first one are forgotten. */
+function add(sql: Sql, configId: string, day: number, more: SpotDay, first: number): void {
   const book = readState<Book>(sql, NAME) ?? {};
   const kept = Object.entries(book).map(([id, days]): [string, Record<string, SpotDay>] => [
     id,
-    Object.fromEntries(Object.entries(days).filter(([day]) => Number(day) >= first)),
+    Object.fromEntries(Object.entries(days).filter(([of]) => Number(of) >= first)),
   ]);
-  const hours = hoursWithin(launch, first * DAY_MS, now);
-  const loss = launch.cause === 'preempted' ? { lost: 1, ...displaced } : NO_LOSS;
-  const ended = { ...loss, hours, dollars: hours * launch.price_per_hour };
   const next = Object.fromEntries(kept.filter(([, days]) => Object.keys(days).length > 0));
-  const days = next[launch.config_id] ?? {};
-  next[launch.config_id] = { ...days, [today]: sum([days[today] ?? NOTHING, ended]) };
+  const days = next[configId] ?? {};
+  next[configId] = { ...days, [day]: sum([days[day] ?? NOTHING, more]) };
   writeState(sql, NAME, next);
 }
 

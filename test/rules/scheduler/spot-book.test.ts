@@ -16,8 +16,8 @@ beforeEach(() => {
   fleet.apply({ machines, spot: { base: 0 } }, 'vast');
 });
 
-/** A spot machine is launched, for $0.30 an hour, runs for so many hours and is taken back. */
-function run(hours: number): void {
+/** A spot machine is launched, for $0.30 an hour, runs for so many hours and is taken back. @returns its name */
+function run(hours: number): string {
   fleet.list([], 0, VAST);
   fleet.waiting = 1;
   fleet.reconcile();
@@ -34,6 +34,7 @@ function run(hours: number): void {
   fleet.reconcile();
   const end = fleet.sync(VAST).orders.find((one) => one.launch_id === launch_id && one.kind === 'terminate');
   fleet.sync({ ...VAST, results: [{ launch_id, order: end!.order, outcome: { kind: 'terminated' } }] });
+  return name;
 }
 
 describe('the week of a pool with spot machines', () => {
@@ -57,6 +58,21 @@ describe('the week of a pool with spot machines', () => {
     expect(spot()?.lost).toBe(1);
     fleet.now += 24 * HOUR * 1000;
     expect(spot()?.lost ?? 0).toBe(0);
+  });
+
+  it('counts requests that go on elsewhere only once the machine that they left has ended', () => {
+    const name = run(1);
+    fleet.scheduler.displaced(name, { moved: 1, repeated: 2 });
+    fleet.scheduler.displaced('somebody', { moved: 5, repeated: 5 });
+    expect(spot()).toMatchObject({ lost: 1, moved: 1, repeated: 2 });
+  });
+
+  it('counts the hours of the newest seven days alone, whenever the machine ended', () => {
+    run(7 * 24);
+    // All but the twelve hours of the first day.
+    expect(spot()?.saved).toBeCloseTo(6.5 * 24 * 0.7, 1);
+    fleet.now += 5 * 24 * HOUR * 1000;
+    expect(spot()?.saved).toBeCloseTo(1.5 * 24 * 0.7, 1);
   });
 
   it('compares with nothing where every machine is a spot machine', () => {
