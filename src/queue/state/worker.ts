@@ -61,8 +61,11 @@ export interface Canary extends CanaryShare {
   requests: number;
   /** The requests among them that the new version got. */
   given: number;
-  /** Whether jobs wait for the others although the new version has a slot. */
-  holdsBack: boolean;
+  /**
+   * When the queue looks again, epoch ms, at jobs that wait for the others although the new version has a slot; null:
+   * there are none.
+   */
+  looksAt: number | null;
 }
 
 /** The facts that determine the models that a worker serves. */

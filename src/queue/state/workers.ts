@@ -79,7 +79,7 @@ export class Workers {
     }
     for (const share of shares) {
       if (!this.#canaries.has(share.config_id))
-        this.#canaries.set(share.config_id, { ...share, requests: 0, given: 0, holdsBack: false });
+        this.#canaries.set(share.config_id, { ...share, requests: 0, given: 0, looksAt: null });
     }
     for (const worker of this.#byId.values()) {
       const canary = this.#canaries.get(worker.session.config_id) ?? null;

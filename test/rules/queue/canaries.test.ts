@@ -63,6 +63,36 @@ describe('a new version that is tried', () => {
     expect(given(news)).toBe(6);
   });
 
+  it.each(['drains', 'goes away', 'pauses'] as const)(
+    'gets what was held back for a worker that %s, though it has nothing else to do',
+    (how) => {
+      const queue = new QueueHarness();
+      const old = queue.worker('old', OLD);
+      const news = queue.worker('new', { ...NEW, capacity: 100 });
+      share(queue, 0.1);
+      queue.job();
+      end(queue, news);
+      queue.job();
+      queue.request({ wait_for_slot_ms: 60_000 });
+      expect([given(old), given(news)]).toEqual([1, 1]);
+      if (how === 'goes away') queue.drop(old);
+      else queue.say(old, { type: how === 'drains' ? 'drain' : 'pause' });
+      queue.advance(1.1);
+      expect(given(news)).toBe(2);
+    },
+  );
+
+  it('gets a request that failed at the others at once, as if there was no trial', () => {
+    const queue = new QueueHarness();
+    queue.worker('old', { ...OLD, capacity: 100 });
+    const news = queue.worker('new', { ...NEW, capacity: 100 });
+    share(queue, 0.1);
+    queue.request();
+    const earlier = { attempts: 1, fence_token: 0, elapsed_ms: 5, failed_at: ['old'] };
+    queue.request({ wait_for_slot_ms: 60_000, earlier });
+    expect(given(news)).toBe(2);
+  });
+
   it('goes on with what is counted when it is told again', () => {
     const queue = new QueueHarness();
     queue.worker('old', { ...OLD, capacity: 100 });
