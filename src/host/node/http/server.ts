@@ -129,7 +129,11 @@ async function serve(
   // An earlier request of this connection has broken it off.
   if (incoming.socket.destroyed) return;
   const hangUp = new HangUp();
-  const leave = connections.begin(incoming.socket, incoming, () => hangUp.happen());
+  const leave = connections.begin(incoming.socket, incoming, () => {
+    hangUp.happen();
+    // Node 22 closes only the first of several responses of a connection.
+    if (incoming.socket.destroyed && outgoing.socket === null) outgoing.destroy().emit('close');
+  });
   outgoing.on('error', () => {});
   incoming.on('error', () => {});
   outgoing.once('close', () => {

@@ -198,6 +198,63 @@ describe.each(WAYS)('inference (%s)', (way) => {
     await until(() => seen.told.some(({ type }) => type === 'cancel'), 'the worker stops');
   });
 
+  describe('of two requests that came at once over one connection', () => {
+    const both = async () => {
+      let streams = 0;
+      const made = await gateway(
+        way,
+        {},
+        {
+          ...STREAM,
+          get stream_id() {
+            streams += 1;
+            return streams;
+          },
+        },
+      );
+      const lines = post('{"stream":true}');
+      const caller = await raw(made.port, [], `${lines.join('\r\n')}${lines.join('\r\n')}`);
+      await until(() => made.seen.asked === 2, 'both are asked');
+      const say = (stream: number, ...records: AnswerRecord[]) =>
+        made.say(...records.map((record) => ({ ...record, stream })));
+      return { ...made, caller, say };
+    };
+    const told = (of: AnswerRecord[], type: string) => of.filter((record) => record.type === type);
+
+    it('writes the second behind the first, and pauses it until then', async () => {
+      const { caller, say, seen } = await both();
+      say(1, head(EVENTS), bytes(0, 'data: 1\n\n'));
+      await caller.hears('data: 1');
+      say(2, head(EVENTS));
+      const event = `data: ${'x'.repeat(64 * 1024)}\n\n`;
+      let sent = 0;
+      while (told(seen.told, 'pause').length === 0) {
+        say(2, bytes(sent, event));
+        sent += event.length;
+        await new Promise((done) => setImmediate(done));
+      }
+      expect(sent).toBeLessThan(1024 * 1024);
+      expect(caller.heard()).not.toContain('xx');
+      say(1, bytes(9, 'data: 2\n\n'), end(18));
+      await until(() => told(seen.told, 'resume').length > 0, 'the second goes on');
+      expect(told(seen.told, 'resume')).toEqual([{ type: 'resume', stream: 2 }]);
+      say(2, bytes(sent, 'data: 3\n\n'), end(sent + 9));
+      await caller.hears(/data: 3[\s\S]*\r\n0\r\n\r\n/);
+      const [, first, , second] = caller.heard().split(/\r\n\r\n(?=[\da-f]+\r\n)|(?<=\r\n0\r\n\r\n)/);
+      expect(unchunked(first!)).toBe('data: 1\n\ndata: 2\n\n');
+      expect(unchunked(second!)).toBe(`${event.repeat(sent / event.length)}data: 3\n\n`);
+    });
+
+    it('misses the caller of both', async () => {
+      const { caller, say, seen } = await both();
+      say(1, head(EVENTS), bytes(0, 'data: 1\n\n'));
+      say(2, head(EVENTS), bytes(0, 'data: 1\n\n'));
+      await caller.hears('data: 1');
+      caller.socket.destroy();
+      await until(() => told(seen.told, 'cancel').length === 2, 'both streams end');
+    });
+  });
+
   it('tells a caller that waits, and gives it the answer then', async () => {
     const { port, say } = await gateway(way);
     const [events, json] = [await ask(port, '{"stream":true}'), null];
