@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { FIRST_REQUEST } from '../engine/client/first-answer.ts';
 import { type EngineClient, readText } from '../engine/client/types.ts';
 import { withTimeout } from '../process/clock.ts';
 import { fieldsOf, jsonOrText, type ModelCard } from '../protocol/index.ts';
@@ -39,6 +40,22 @@ export async function modelIdentity(
   return [model.slice(0, 512), (revision ?? '').slice(0, 256), tokenizer ?? ''].join('@');
 }
 
+/** Says whether two identities may be of one model: an engine that does not tell its tokenizer's ids may have any. */
+export function mayBeEqual(one: string, other: string): boolean {
+  const [own, others] = [one, other].map((name) => {
+    const at = name.lastIndexOf('@');
+    return { model: name.slice(0, at), tokenizer: name.slice(at + 1) };
+  }) as [Parts, Parts];
+  const isTold = own.tokenizer !== '' && others.tokenizer !== '';
+  return own.model === others.model && (!isTold || own.tokenizer === others.tokenizer);
+}
+
+interface Parts {
+  /** The model and its revision. */
+  model: string;
+  tokenizer: string;
+}
+
 /** Hashes the ids of the probe; null: the engine has no route that tells them. */
 async function fingerprint(
   engine: Pick<EngineClient, 'request'>,
@@ -50,7 +67,7 @@ async function fingerprint(
     method: 'POST',
     path: '/tokenize',
     body,
-    requestId: 'first',
+    requestId: FIRST_REQUEST,
     signal,
   });
   const { tokens } = fieldsOf(jsonOrText(await readText(answer.body)));

@@ -60,7 +60,7 @@ async function askAll(
       method: 'POST',
       path,
       body: JSON.stringify({ model, ...body }),
-      requestId: 'first',
+      requestId: FIRST_REQUEST,
       signal,
     };
     const answer = await engine.request(call);

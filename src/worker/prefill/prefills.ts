@@ -21,7 +21,7 @@ import {
   readEvent,
 } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
-import { modelIdentity } from '../model-identity.ts';
+import { mayBeEqual, modelIdentity } from '../model-identity.ts';
 import {
   decodeCall,
   type Prefill,
@@ -183,8 +183,8 @@ export class Prefills {
       // Nobody knows which revision the prefill engine was told to load.
       return await modelIdentity({ engine, clock }, { names, cards, revision: null });
     });
-    const [own, other] = await Promise.all(identities);
-    return own === null || other === null || own === other;
+    const [own = null, other = null] = await Promise.all(identities);
+    return own === null || other === null || mayBeEqual(own, other);
   }
 
   #rest(result: PrefillResult, problem: string): PrefillResult {

@@ -196,6 +196,13 @@ describe('a long prompt', () => {
     await bench.expectWhole('other_model');
   });
 
+  test.each(['prefiller', 'decoder'] as const)('is prefilled though the %s tells no ids', async (which) => {
+    const bench = new Bench();
+    bench[which === 'decoder' ? 'prefiller' : 'decoder'].tokens = [1, 2, 3];
+    await bench.ask();
+    expect([bench.prefiller.exchanges.length, bench.decoder.exchanges.length]).toEqual([1, 0]);
+  });
+
   test('that is short goes to the engine itself', async () => {
     const bench = new Bench();
     await bench.ask(CHAT, { messages: [{ role: 'user', content: 'hi' }] });
