@@ -30,6 +30,8 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   canarySeconds: number;
   /** The revision of the model that the engine was told to load; null: none, or nobody knows. */
   revision: string | null;
+  /** The version of what the worker was started with; null or left out: nobody names it. */
+  version?: string | null;
   /** The supervisor, which started the engine and takes its state; null: the engine was started elsewhere. */
   supervisor: EngineOwner | null;
   /**
@@ -166,7 +168,8 @@ export class EngineWatch {
     worker.enginePhase({ phase: 'warming', atMs: clock.now() });
     const found = await askForFirstAnswer({ engine, clock }, this.#models[0], FIRST_ANSWER_MS);
     if (found === null) {
-      const known = { names: this.#models, cards: this.#cards, revision: this.#ports.revision };
+      const { revision, version = null } = this.#ports;
+      const known = { names: this.#models, cards: this.#cards, revision, version };
       const identity = await modelIdentity({ engine, clock }, known);
       if (life === this.#life) this.#identity = identity;
       return life === this.#life;

@@ -93,6 +93,7 @@ async function work(
     hangSeconds: configuration.hangSeconds,
     canarySeconds: configuration.canarySeconds,
     revision: configuration.modelRevision,
+    version: configuration.version,
     supervisor: isOurs(engineConfiguration) ? SUPERVISOR : null,
     awaited: isOurs(engineConfiguration) ? null : awaitedOf(engineConfiguration),
   });

@@ -19,16 +19,22 @@ interface KnownModel {
   cards: readonly ModelCard[];
   /** The revision that the engine was told to load; null: none, or nobody knows. */
   revision: string | null;
+  /** The version of what the worker was started with; null or left out: nobody names it. */
+  version?: string | null;
 }
+
+/** Matches a model that is named by its place in a file system. */
+const FOLDER = /^[/.~]/;
 
 /**
  * Returns the name under which an engine's token ids are exchanged with those of other engines: its model, the model's
- * revision, and a hash of what its tokenizer makes of a fixed text. Never throws.
+ * revision, and a hash of what its tokenizer makes of a fixed text. A folder may hold another model in each version of
+ * an image, so its revision is that version. Never throws.
  * @returns null: the engine names no model
  */
 export async function modelIdentity(
   { engine, clock }: { engine: Pick<EngineClient, 'request'>; clock: Clock },
-  { names, cards, revision }: KnownModel,
+  { names, cards, revision, version }: KnownModel,
 ): Promise<string | null> {
   const [name] = names;
   if (name === undefined) return null;
@@ -37,7 +43,8 @@ export async function modelIdentity(
   const tokenizer = await withTimeout(clock, TOKENIZED_WITHIN_MS, (signal) =>
     fingerprint(engine, name, signal),
   ).catch(() => null);
-  return [model.slice(0, 512), (revision ?? '').slice(0, 256), tokenizer ?? ''].join('@');
+  const known = revision ?? (FOLDER.test(model) ? version : null) ?? '';
+  return [model.slice(0, 512), known.slice(0, 256), tokenizer ?? ''].join('@');
 }
 
 /** Says whether two identities may be of one model: an engine that does not tell its tokenizer's ids may have any. */

@@ -4,7 +4,12 @@ import { modelIdentity } from '../../../src/worker/model-identity.ts';
 import { answered } from '../../support/fake-engine.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
-const MODEL: { names: string[]; cards: { id: string; root: string }[]; revision: string | null } = {
+const MODEL: {
+  names: string[];
+  cards: { id: string; root: string }[];
+  revision: string | null;
+  version?: string;
+} = {
   names: ['chat'],
   cards: [{ id: 'chat', root: 'meta-llama/L' }],
   revision: null,
@@ -38,4 +43,12 @@ it('tells models, revisions and tokenizers apart, and not the names that they ar
 it('goes without the tokenizer where the engine does not tell, and is none without a model', async () => {
   expect((await identity({ cards: [] }, null)).name).toBe('chat@@');
   expect((await identity({ names: [] })).name).toBeNull();
+});
+
+it('tells versions of an image apart by more than the folder that the model has in each', async () => {
+  const inFolder = { cards: [{ id: 'chat', root: '/model' }] };
+  expect((await identity({ ...inFolder, version: 'v1' }, null)).name).toBe('/model@v1@');
+  expect((await identity({ ...inFolder, version: 'v1', revision: 'r' }, null)).name).toBe('/model@r@');
+  expect((await identity(inFolder, null)).name).toBe('/model@@');
+  expect((await identity({ version: 'v1' }, null)).name).toBe('meta-llama/L@@');
 });
