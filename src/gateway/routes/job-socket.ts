@@ -82,7 +82,8 @@ function serve(context: GatewayContext): Response {
     if (entry === undefined || (entry && denied(entry)))
       return server.close(1008, 'the token of this connection is not good any more');
     token = entry && { ...entry, ...(caller?.signed_in && { signed_in: caller.signed_in }) };
-    aliases = await aliasesFor(env, queueId, token);
+    // While the queue does not answer, its aliases count as unchanged.
+    aliases = await aliasesFor(env, queueId, token).catch(() => aliases);
     socket.onMessage(data);
   };
   const over = ({ message }: HttpError) => {
