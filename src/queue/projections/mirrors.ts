@@ -40,8 +40,8 @@ export class Mirrors implements Projection {
     this.#core = core;
   }
 
-  on({ job, step, replaced }: JobEvent): void {
-    if (step === 'submitted' && job.mode === 'waiting' && !replaced) this.#sample(job);
+  on({ job, step, isFirst }: JobEvent): void {
+    if (step === 'dispatched' && job.mode === 'waiting' && isFirst) this.#sample(job);
   }
 
   after({ job, step, ending }: JobEvent): void {
@@ -76,7 +76,7 @@ export class Mirrors implements Projection {
 
   #sample(job: WaitingJob): void {
     const { alias } = job.extras;
-    if (alias === undefined || job.is_repeat || job.earlier !== null || job.begun !== null) return;
+    if (alias === undefined || job.earlier !== null || job.begun !== null) return;
     const mirror = this.#core.aliases.mirrorOf(alias.name);
     if (mirror === undefined || fraction(`mirror\0${job.id}`) >= mirror.share) return;
     const payload = payloadFor(job, mirror);

@@ -110,4 +110,25 @@ describe('the mirror of an alias', () => {
     queue.advance(1);
     expect(workers[1]!.frames('job')).toHaveLength(1);
   });
+
+  it('gets no copy of a request that went to no worker, and one of a request that fell back', () => {
+    const queue = new QueueHarness({ max_waiting: 1 });
+    const own: Alias = { ...alias(1), then: ['small'], on: ['queue_full'] };
+    queue.queue.do('hearAliases', { name: own });
+    for (const model of ['big', 'small'])
+      queue.worker(`w-${model}`, { config_id: `pool-${model}`, instance: { models: [model] } });
+    const mirror = queue.worker('w-new', {
+      config_id: 'pool-new',
+      capacity: 9,
+      instance: { models: ['new'] },
+    });
+    for (const _ of [1, 2]) queue.request({ model: 'big' });
+    expect(ask(queue, { job_id: 'one' })).toMatchObject([{ kind: 'refused', reason: 'queue_full' }]);
+    queue.advance(1);
+    expect(mirror.frames('job')).toEqual([]);
+    const fell = { from: 0, cause: 'queue_full' };
+    expect(ask(queue, { job_id: 'one', fell })).toMatchObject([{ kind: 'stream', worker_id: 'w-small' }]);
+    queue.advance(1);
+    expect(mirror.frames('job')).toHaveLength(1);
+  });
 });
