@@ -11,7 +11,15 @@ import { allTokens, auditConfiguredTokens, configuredTokens, isOpen, replaceToke
 /** The known lengths of models may be this many ms old. */
 const FRESH_MS = 30_000;
 
-const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
+/** How many tokens a prompt and its answer may have together. */
+interface Lengths {
+  /** By the names of models and aliases. */
+  byName: ReadonlyMap<string, number>;
+  /** Of the only model whose length is known; null: there are others, or none. */
+  only: number | null;
+}
+
+const lengths = new Map<string, { at: number; lengths: Promise<Lengths> }>();
 
 /**
  * The limits and the weight of a token, which everything that it submits carries to the queue; empty where no tokens are
@@ -59,12 +67,11 @@ export async function lengthOfModel(env: Env, queueId: string, model: string | n
     known = { at: Date.now(), lengths: readLengths(env, queueId) };
     lengths.set(queueId, known);
   }
-  const all = await known.lengths;
-  return all.get(model ?? '') ?? (all.size === 1 ? [...all.values()][0]! : null);
+  const { byName, only } = await known.lengths;
+  return byName.get(model ?? '') ?? only;
 }
 
-/** Returns the lengths by model. */
-async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<string, number>> {
+async function readLengths(env: Env, queueId: string): Promise<Lengths> {
   const found = new Map<string, number>();
   // Without the models, the estimate of a request's cost is only less exact.
   const models = await callFleet(env, queueId, (fleet) => fleet.models()).catch(() => []);
@@ -72,13 +79,14 @@ async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<strin
     const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
     if (typeof length === 'number' && length > 0) found.set(id, length);
   }
+  const only = found.size === 1 ? [...found.values()][0]! : null;
   const aliases = await callQueue(env, queueId, (queue) => queue.aliases()).catch(() => ({}));
   for (const alias of Object.keys(aliases)) {
     const known = targetsOf(aliases, alias).map((model) => found.get(model) ?? 0);
     // The request may go to any of them: a limit has to hold for the longest.
     if (Math.max(...known) > 0) found.set(alias, Math.max(...known));
   }
-  return found;
+  return { byName: found, only };
 }
 
 /** Returns the terms of tokens by their names, for jobs that are submitted later than they were requested. */
