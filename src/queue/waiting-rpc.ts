@@ -75,6 +75,16 @@ export interface WaitingRequest extends GivenExtras {
 /** The pools that the fleet object knows for models that no connected worker serves. */
 export type KnownPools = readonly (readonly [model: string | null, choice: PoolChoice])[];
 
+/** What decides which model of an alias a stored job is named. */
+export interface AskedModel {
+  model: string | null;
+  /** As in `WaitingRequest`. */
+  session?: string;
+  tenant?: string | null;
+  /** The pool that the job names. */
+  config_id?: string;
+}
+
 /** The end of one step of an alias. */
 export interface Fall {
   /** The index of the step. */

@@ -2,6 +2,7 @@ import type { QueueStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { bounds, fitsUtf8 } from '../../protocol/index.ts';
 import {
+  type AskedModel,
   bytesOf,
   type HeardAnswer,
   isUnserved,
@@ -145,8 +146,20 @@ async function withChosenModel(
   job: SubmitJob,
   facts: JobFacts,
 ): Promise<SubmitJob> {
-  const { id = '', model = null, session, tenant } = job;
-  const asked = { model, ...(session !== undefined && { session }), ...(tenant !== undefined && { tenant }) };
-  const chosen = await callQueue(env, queueId, (queue) => queue.chosenModel(asked, id));
-  return chosen === null ? job : { ...job, model: chosen, payload: withModel(job.payload, facts, chosen) };
+  const { id = '', model = null, session, tenant, config_id } = job;
+  const asked: AskedModel = {
+    model,
+    ...(session !== undefined && { session }),
+    ...(tenant !== undefined && { tenant }),
+    ...(config_id !== undefined && { config_id }),
+  };
+  const chosen = await callQueue(env, queueId, async (queue) => {
+    const first = await queue.chosenModel(asked, id);
+    if (typeof first !== 'object' || first === null) return first;
+    const known = await knownPools(env, queueId, first.models);
+    return queue.chosenModel({ ...asked, known }, id);
+  });
+  return typeof chosen === 'string'
+    ? { ...job, model: chosen, payload: withModel(job.payload, facts, chosen) }
+    : job;
 }

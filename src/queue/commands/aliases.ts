@@ -1,8 +1,8 @@
 import { type AliasTable, MOST_DEPTH } from '../../aliases/alias.ts';
 import { aliasNamed } from '../../aliases/resolve.ts';
-import { isUnserved } from '../rpc.ts';
+import { type AskedModel, isUnserved, type KnownPools, type Unserved } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { resolve } from '../state/steps.ts';
+import { resolve, stepIn } from '../state/steps.ts';
 
 /** Returns the names that stand for models. */
 export function aliases(core: Core): AliasTable {
@@ -20,17 +20,24 @@ export function hearAliases(core: Core, told: AliasTable): void {
 }
 
 /**
- * Chooses the model for a job that asks for an alias: the first step that has a worker, else the first one.
- * @returns null if the job names no alias
+ * Chooses the model for a job that asks for an alias: the first step that has a worker, else the first one. Of a job
+ * that names its pool, it is a step that the pool serves; a job that is there already keeps its own, so that it may be
+ * submitted again.
+ * @returns null if the job names no alias; what the fleet object is to be asked for where that cannot be decided
  */
 export function chosenModel(
   core: Core,
-  asked: { model: string | null; session?: string; tenant?: string | null },
+  asked: AskedModel & { known?: KnownPools },
   id: string,
-): string | null {
-  const resolved = core.aliases.has(asked.model) ? resolve(core, asked, id) : null;
-  if (resolved === null) return null;
-  return isUnserved(resolved) ? resolved.models[0]! : resolved.model;
+): string | null | Unserved {
+  const { model, config_id } = asked;
+  if (!core.aliases.has(model)) return null;
+  const existing = core.stored.find(id)?.model;
+  if (existing) return existing;
+  const step = config_id === undefined ? null : stepIn(core, { ...asked, model }, id, config_id);
+  if (step !== null) return step.model;
+  const resolved = resolve(core, asked, id);
+  return isUnserved(resolved) ? resolved : resolved.model;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { pendingFull } from '../../admission/fullness.ts';
+import { targetsOf } from '../../aliases/resolve.ts';
 import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { emit } from '../events/projection.ts';
@@ -241,19 +242,24 @@ type Pool =
  */
 function foreignPool(
   core: Core,
-  { model_only, known }: SubmitJob,
-  model: string | null,
+  { model, model_only, known }: SubmitJob,
   configId: string,
 ): Rejection | Unserved | null {
-  if (!model_only || model === null) return null;
+  if (!model_only || model === undefined) return null;
+  const models = targetsOf(core.aliases.table, model);
   const isOfPool = ({ session }: Serving) => session.config_id === configId;
-  if (core.workers.present(core.now()).some((worker) => isOfPool(worker) && servesModel(worker, model)))
-    return null;
-  const own = livePool(core, model) ?? knownPool(known, model);
-  if (own === null) return unservedOf([model]);
-  const isKnown = own.kind === 'pool';
-  if (isKnown ? own.config_id === configId : !core.workers.all().some(isOfPool)) return null;
-  const does = isKnown ? `the pool "${own.config_id}" does` : 'no pool is known that does';
+  const own = core.workers.present(core.now()).filter(isOfPool);
+  if (own.some((worker) => models.some((one) => servesModel(worker, one)))) return null;
+  const choiceOf = (one: string) => livePool(core, one) ?? knownPool(known, one);
+  const unserved = models.filter((one) => choiceOf(one) === null);
+  if (unserved.length > 0) return unservedOf(unserved);
+  const pools = models.flatMap((one) => {
+    const choice = choiceOf(one);
+    return choice?.kind === 'pool' ? choice.config_id : [];
+  });
+  const isNew = pools.length < models.length && !core.workers.all().some(isOfPool);
+  if (isNew || pools.includes(configId)) return null;
+  const does = pools.length > 0 ? `the pool "${pools[0]}" does` : 'no pool is known that does';
   const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; ${does}, and a token for certain models has to name such a pool among them`;
   return { ok: false, reason: 'unknown_pool', message };
 }
@@ -275,8 +281,7 @@ function inPool(core: Core, job: SubmitJob, id: string, configId: string) {
 function choosePool(core: Core, job: SubmitJob, id: string): Pool {
   if (job.config_id !== undefined) {
     const { config_id } = job;
-    const { model, alias } = inPool(core, job, id, config_id);
-    return foreignPool(core, job, model, config_id) ?? { ok: true, config_id, model, alias };
+    return foreignPool(core, job, config_id) ?? { ok: true, config_id, ...inPool(core, job, id, config_id) };
   }
   const resolved = resolve(core, { ...job, model: job.endpoint ?? job.model ?? null }, id);
   if (isUnserved(resolved)) return resolved;

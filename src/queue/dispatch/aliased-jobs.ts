@@ -46,9 +46,10 @@ const NOWHERE: PoolChoice = { kind: 'unknown', models: '', pools: '' };
 /** Looks through pools without workers for jobs whose aliases lead elsewhere now. */
 export const ALIASED_JOBS: Timed = { dueAt: nextLook, run: look };
 
+/** Nothing is moved before the fleet object has told which pools can be started: a pool may only be unknown yet. */
 function nextLook(core: Core): number | null {
   const { looked, isEmpty } = core.aliases;
-  if (isEmpty || core.stored.pending.all === 0) return null;
+  if (isEmpty || !core.starts.areKnown || core.stored.pending.all === 0) return null;
   if (looked === null) return core.now();
   return looked.foundAny || looked.state !== stateOf(core) ? looked.at + LOOK_MS : null;
 }
@@ -59,16 +60,20 @@ function look(core: Core): void {
   const staffed = new Set(
     core.workers.all().flatMap((worker) => (isLeaving(worker) ? [] : worker.session.config_id)),
   );
+  const before = core.aliases.looked?.stayed;
+  const stayed = new Map<string, number>();
   let foundAny = false;
   for (const configId of [...core.stored.pending.priorities().keys()].filter((id) => !staffed.has(id))) {
-    const jobs = aliasedOfPool(core.sql, configId, BITE_JOBS);
-    for (const job of jobs) moved(core, job);
-    foundAny ||= jobs.length > 0;
+    const skipped = before?.get(configId) ?? 0;
+    const jobs = aliasedOfPool(core.sql, configId, BITE_JOBS, skipped);
+    const staying = jobs.filter((job) => !moved(core, job)).length;
+    if (jobs.length === BITE_JOBS) stayed.set(configId, skipped + staying);
+    foundAny ||= jobs.length + skipped > 0;
   }
-  core.aliases.looked = { state: stateOf(core), at: core.now(), foundAny };
+  core.aliases.looked = { state: stateOf(core), at: core.now(), foundAny, stayed };
 }
 
-/** Returns what tells whether anything has changed that decides where aliases lead, or that jobs have come. */
-function stateOf({ aliases, workers, stored }: Core): string {
-  return `${aliases.changes} ${workers.changes} ${stored.pending.all}`;
+/** Returns what tells whether anything has changed that decides where aliases lead, or that jobs have become ready. */
+function stateOf({ aliases, workers, ready }: Core): string {
+  return `${aliases.changes} ${workers.changes} ${ready.readied}`;
 }

@@ -141,9 +141,13 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
   return { payload: textWithTarget(job.job_type, payload, alias.name, model), suitsBase: true };
 }
 
-/** Returns the model of an alias that a worker serves, for a job that stays in the worker's pool. */
+/**
+ * Returns the model of an alias that a worker serves, for a job that stays in the worker's pool. The engine refuses the
+ * first model where it serves none of them.
+ */
 function modelAt({ aliases }: Core, { models }: Worker, alias: string): string {
-  return targetsOf(aliases.table, alias).find((model) => models.includes(model)) ?? models[0] ?? alias;
+  const targets = targetsOf(aliases.table, alias);
+  return targets.find((model) => models.includes(model)) ?? targets[0] ?? alias;
 }
 
 /** Says whether a relay carries the answer. */

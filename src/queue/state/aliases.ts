@@ -3,6 +3,18 @@ import { aliasNamed } from '../../aliases/resolve.ts';
 import { parseModelAliases } from '../../settings/queue-settings.ts';
 import type { Sql } from '../store/ports.ts';
 
+/** A look through pools without workers for jobs whose aliases lead elsewhere. */
+interface LookedAt {
+  /** What was as it is then. */
+  state: string;
+  /** Epoch ms. */
+  at: number;
+  /** Whether a job for an alias waits in one of the pools. */
+  foundAny: boolean;
+  /** How many jobs of a pool stayed where they were and are skipped the next time, where it has more than one bite. */
+  stayed: ReadonlyMap<string, number>;
+}
+
 /**
  * The names that stand for models: those of the fleet's file, which the fleet object reports and which are kept in one
  * row of `meta`, and those of QUEUE_MODEL_ALIASES, of which the file's go first.
@@ -12,8 +24,8 @@ export class Aliases {
   readonly #configured: AliasTable;
   #text: string;
   #table: AliasTable;
-  /** What was as it is when pools without workers were last looked through, and when that was, epoch ms. */
-  looked: { state: string; at: number; foundAny: boolean } | null = null;
+  /** The last look through pools without workers (dispatch/aliased-jobs.ts). */
+  looked: LookedAt | null = null;
   /** The number of changes of the table. */
   changes = 0;
 

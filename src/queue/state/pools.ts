@@ -69,9 +69,12 @@ export function costOfModel(
 export class PoolStarts {
   #byId = new Map<string, PoolStart>();
   #text = '';
+  /** Whether the fleet object has told of all pools since this object started: until then one may be unknown. */
+  areKnown = false;
 
   /** Replaces all pools. @returns whether they differ from those before */
   replace(starts: readonly PoolStart[]): boolean {
+    this.areKnown = true;
     const text = JSON.stringify(starts);
     if (text === this.#text) return false;
     this.#text = text;

@@ -17,6 +17,8 @@ export class ReadySet {
    * no job waits for that.
    */
   wakesAt: number | null = null;
+  /** The number of calls of `pool`, which tells whether stored jobs have become ready. */
+  readied = 0;
   /** Pools with jobs that one worker left to others (dispatch/fair-order.ts). */
   readonly leftToOthers = new Set<string>();
   /** The time at which the queue looks at `leftToOthers` again, epoch ms; null if no pool is in it. */
@@ -33,6 +35,7 @@ export class ReadySet {
 
   /** Notes that a stored job of this pool is ready, or that one that was held back may be given out. */
   pool(configId: string): void {
+    this.readied += 1;
     this.#pools.add(configId);
     this.heldBack.delete(configId);
   }

@@ -170,14 +170,15 @@ export function moveJob(
   );
 }
 
-/** Returns ready jobs of a pool that ask for an alias. */
-export function aliasedOfPool(sql: Sql, configId: string, most: number): StoredJob[] {
+/** Returns ready jobs of a pool that ask for an alias, behind the first `skipped` of them. */
+export function aliasedOfPool(sql: Sql, configId: string, most: number, skipped: number): StoredJob[] {
   return jobs(
     sql,
     `SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready
-     WHERE config_id = ? AND ${IS_READY} AND extras LIKE '%"alias":{%' LIMIT ?`,
+     WHERE config_id = ? AND ${IS_READY} AND extras LIKE '%"alias":{%' LIMIT ? OFFSET ?`,
     configId,
     most,
+    skipped,
   );
 }
 

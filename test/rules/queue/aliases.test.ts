@@ -14,6 +14,7 @@ const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
 function queueWith(aliases: Record<string, Alias>): QueueHarness {
   const queue = new QueueHarness({ model_aliases: 'old-name=tiny' });
   queue.queue.do('hearAliases', aliases);
+  queue.queue.do('hearStarts', []);
   return queue;
 }
 
@@ -207,5 +208,65 @@ describe('a stored job for an alias', () => {
     queue.advance(60);
     expect(small.frames('job')).toEqual([]);
     expect(queue.state(id)).toBe('pending');
+  });
+
+  it('stays where a worker can be started, also while a queue that starts again does not know that yet', () => {
+    const queue = queueWith({ a: alias('big', { then: ['small'], on: ['no_worker'] }) });
+    const starts = [
+      {
+        config_id: 'pool-big',
+        names: ['big'],
+        state: 'scaled_to_zero' as const,
+        progress: null,
+        text: 'no worker runs',
+        wait_ms: 600_000,
+        retry_after_seconds: 0,
+        outdated: [],
+      },
+    ];
+    queue.queue.do('hearStarts', starts);
+    const id = stored(queue, 'a');
+    queue.restart();
+    const small = worker(queue, 'small');
+    queue.advance(20);
+    expect(small.frames('job')).toEqual([]);
+    queue.queue.do('hearStarts', starts);
+    queue.advance(20);
+    expect(small.frames('job')).toEqual([]);
+    queue.queue.do('hearStarts', []);
+    queue.advance(20);
+    expect(small.frames('job').map(({ job_id }) => job_id)).toEqual([id]);
+  });
+
+  it('leaves a pool though more jobs than are looked at together stay there', () => {
+    const queue = queueWith({
+      a: alias('big', { then: ['small'], on: ['no_worker'] }),
+      b: alias('big'),
+    });
+    const big = worker(queue, 'big', 1);
+    stored(queue, 'big');
+    for (let index = 0; index < 1001; index++) stored(queue, 'b');
+    const id = stored(queue, 'a');
+    const small = worker(queue, 'small');
+    queue.drop(big);
+    queue.advance(60);
+    expect(small.frames('job').map(({ job_id }) => job_id)).toEqual([id]);
+  });
+
+  it('of a token for certain models may wait only in a pool that serves one of its models', () => {
+    const queue = queueWith({ a: alias('big', { then: ['small'], on: ['no_worker'] }) });
+    for (const model of ['big', 'small', 'secret']) worker(queue, model);
+    const answer = (config_id: string) =>
+      queue.submit({
+        job_type: 'engine_request',
+        payload: payload('a'),
+        model: 'a',
+        config_id,
+        model_only: true,
+      });
+    expect(answer('pool-secret')).toMatchObject([{ ok: false, reason: 'unknown_pool' }]);
+    expect(answer('pool-empty')).toMatchObject([{ ok: false, reason: 'unknown_pool' }]);
+    expect(answer('pool-small')).toMatchObject([{ ok: true }]);
+    expect(answer('pool-big')).toMatchObject([{ ok: true }]);
   });
 });
