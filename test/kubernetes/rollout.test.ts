@@ -17,8 +17,7 @@ it.runIf(isOurs)(
       const pool = { ...ROLLING_POOL, image: images.first };
       const fleet = await PodFleet.start({ pool });
       const write = (image: string) => fleet.write({ pool: { ...ROLLING_POOL, image } });
-      // Pods end without their last words.
-      const why = /its worker ended with exit code 2/;
+      const why = /exit code 2: VLLM_STARTUP_TIMEOUT="soon"/;
       await expectRolled({ url: fleet.url, token: TOKEN, configId: 'cfg', images, write, why });
     } finally {
       // Pods that run keep theirs.

@@ -60,6 +60,8 @@ export function podOf(request: LaunchRequest, { pod = {}, spot_pod = {} }: Extra
           readOnlyRootFilesystem: true,
           capabilities: { drop: ['ALL'] },
         },
+        // The last lines of a failed worker's log become the pod's message, which says why it failed.
+        terminationMessagePolicy: 'FallbackToLogsOnError',
         volumeMounts: [
           { name: 'home', mountPath: '/home/worker' },
           { name: 'tmp', mountPath: '/tmp' },
@@ -232,10 +234,14 @@ function judge(
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
   // A pod has a reason of its own only if its node ended it (Evicted, DeadlineExceeded); its container may never have
   // run.
+  const reason = status?.reason ?? terminated?.reason;
   const end = {
     state: 'ended' as const,
     ...(isTakenBack(pod) ? { preempted: true } : {}),
-    detail: words(status?.reason ?? terminated?.reason, status?.message ?? terminated?.message),
+    detail: status?.message
+      ? words(reason, status.message)
+      : // A worker's log begins on a line of its own, where its error is looked for.
+        [reason, terminated?.message].filter(Boolean).join('\n') || null,
   };
   switch (status?.phase) {
     case 'Succeeded':

@@ -114,7 +114,7 @@ describe('the driver of Kubernetes', () => {
     await driver.launch(REQUEST);
     provider.end(provider.alive[0]!, 9, 'no such model');
     expect(await letPass(clock, driver.list('wv-'))).toMatchObject([
-      { state: 'ended', exit_code: 9, detail: 'Error: no such model' },
+      { state: 'ended', exit_code: 9, detail: 'Error\nno such model' },
     ]);
   });
 
@@ -266,7 +266,12 @@ describe('the driver of Kubernetes', () => {
       terminationGracePeriodSeconds: 75,
       nodeSelector: { 'nvidia.com/gpu.product': 'NVIDIA-L4', pool: 'gpu' },
       tolerations: [{ key: 'nvidia.com/gpu' }, { key: 'spot' }],
-      containers: [{ resources: { limits: { 'nvidia.com/gpu': '2' }, requests: { memory: '16Gi' } } }],
+      containers: [
+        {
+          resources: { limits: { 'nvidia.com/gpu': '2' }, requests: { memory: '16Gi' } },
+          terminationMessagePolicy: 'FallbackToLogsOnError',
+        },
+      ],
     });
     expect(pod.spec!.volumes).toEqual([
       { name: 'home', persistentVolumeClaim: { claimName: 'models' } },
