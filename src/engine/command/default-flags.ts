@@ -29,7 +29,8 @@ export function modelRevision(args: readonly string[]): string | null {
  * @param args the arguments with which it was started
  */
 export function requestsSideBySide({ sideBySide }: EngineDescription, args: readonly string[]): number {
-  const each = sideBySide.flag === null ? null : numberAfter([sideBySide.flag], args);
+  const { flag, short } = sideBySide;
+  const each = flag === null ? null : numberAfter(short ? [flag, short] : [flag], args);
   // Each of several data-parallel ranks takes as many requests.
   const ranks = each === null ? null : numberAfter(['--data-parallel-size', '-dp'], args);
   return (each ?? sideBySide.usual) * (ranks ?? 1);

@@ -84,10 +84,10 @@ export interface EngineDescription {
   metricsPort?: (port: number) => number;
   metrics: MetricNames;
   /**
-   * The requests that the engine runs concurrently: the flag that sets their number (null: there is none), and the
-   * number without it.
+   * The requests that the engine runs concurrently: the flag that sets their number (null: there is none) with its short
+   * name, and the number without it.
    */
-  sideBySide: { flag: string | null; usual: number };
+  sideBySide: { flag: string | null; short?: string; usual: number };
   /**
    * Returns flags that the engine is started with unless somebody says otherwise, the words of each apart.
    * @param isAsked whether somebody asked for a flag

@@ -5,6 +5,7 @@ import type { EnginePhase } from './report.ts';
 import { readTokens } from './vllm-values.ts';
 
 const SLOTS = '--parallel';
+const SLOTS_SHORT = '-np';
 /** The slots of a server that is not told their number. */
 const USUAL_SLOTS = 4;
 
@@ -45,15 +46,15 @@ export const llamaCpp: EngineDescription = {
     // Without an alias it answers to the name of the model's file.
     ...(servedModelName ? [] : [flag('--alias', model)]),
     // More slots than the usual ones share its context as those do.
-    ...(jobsOf(env) > USUAL_SLOTS && !isAsked(SLOTS)
+    ...(jobsOf(env) > USUAL_SLOTS && !isAsked(SLOTS) && !isAsked(SLOTS_SHORT)
       ? [flag(SLOTS, String(jobsOf(env))), flag('--kv-unified')]
       : []),
   ],
-  sideBySide: { flag: SLOTS, usual: USUAL_SLOTS },
+  sideBySide: { flag: SLOTS, short: SLOTS_SHORT, usual: USUAL_SLOTS },
   vllmVariables: {
     // llama.cpp divides its context among the slots, while vLLM's length is that of each request.
     MAX_MODEL_LEN: (value, env) => {
-      const said = env.MAX_NUM_SEQS?.trim() || env.PARALLEL?.trim();
+      const said = slotsIn(env.VLLM_EXTRA_ARGS) ?? (env.MAX_NUM_SEQS?.trim() || env.PARALLEL?.trim());
       const slots = said ? readSlots(said) : Math.max(jobsOf(env), USUAL_SLOTS);
       const context = ['--ctx-size', String(readTokens(value) * slots)];
       // Told no number, its slots share one context, and requests fail once it is full.
@@ -75,6 +76,11 @@ function flag(name: `--${string}`, ...values: string[]): [`--${string}`, ...stri
 /** Returns the jobs that the worker takes at a time; 0: they follow from the engine's slots. */
 function jobsOf({ CASOLA_MAX_JOBS: jobs = '' }: NodeJS.ProcessEnv): number {
   return /^\s*\d{1,6}\s*$/.test(jobs) ? Number(jobs) : 0;
+}
+
+/** Returns the slots that further arguments ask for, if they do. */
+function slotsIn(extraArgs = ''): string | undefined {
+  return [...extraArgs.matchAll(/(?:^|\s)(?:--parallel|-np)[=\s]+(\d+)/g)].at(-1)?.[1];
 }
 
 function readSlots(value: string): number {

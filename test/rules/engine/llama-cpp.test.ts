@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { readEngineConfiguration } from '../../../src/engine/command/configuration.ts';
-import { defaultFlags } from '../../../src/engine/command/default-flags.ts';
+import { defaultFlags, requestsSideBySide } from '../../../src/engine/command/default-flags.ts';
 import { argumentsFromEnvironment, defaultParallelism } from '../../../src/engine/command/flag-arguments.ts';
 import { parseHelp } from '../../../src/engine/command/learn-flags.ts';
 import { describeEngine } from '../../../src/engine/kinds/index.ts';
@@ -59,6 +59,18 @@ describe('llama.cpp', () => {
     expect(wordsFor('16')).toBe('--parallel 16 --kv-unified');
     expect(wordsFor('16', { MAX_NUM_SEQS: '8' })).toBe('--parallel 8');
     expect(wordsFor('16', { MAX_MODEL_LEN: '1000' })).toBe('--ctx-size 16000 --parallel 16');
+  });
+
+  it('has the slots that VLLM_EXTRA_ARGS says, by either name', () => {
+    for (const VLLM_EXTRA_ARGS of ['-np 8', '--threads 4 --parallel=8']) {
+      expect(wordsOf({ MAX_MODEL_LEN: '4096', MAX_NUM_SEQS: '2', VLLM_EXTRA_ARGS })).toBe(
+        '--ctx-size 32768 --parallel 2',
+      );
+      expect(wordsOf({ MAX_MODEL_LEN: '4096', CASOLA_MAX_JOBS: '16', VLLM_EXTRA_ARGS })).toBe(
+        '--ctx-size 32768',
+      );
+      expect(requestsSideBySide(engine, VLLM_EXTRA_ARGS.split(' '))).toBe(8);
+    }
   });
 
   it('takes its flags by their names, and vLLM’s names for the same', () => {
