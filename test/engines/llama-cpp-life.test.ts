@@ -30,7 +30,7 @@ it('an engine that is killed at work is waited for, and what it ran is run again
   const stored = await submit(url, {
     job_type: 'chat_completion',
     config_id: 'killed',
-    payload: { messages, max_tokens: 1000 },
+    payload: { messages, max_tokens: 4000 },
   });
   await untilBusy(llama, 2);
   llama.process.kill('SIGKILL');

@@ -6,7 +6,7 @@ import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from './poll.ts';
 import { freePort } from './ports.ts';
-import { type Child, startProcess, stopAllProcesses } from './processes.ts';
+import { type Child, killGroup, startProcess, stopAllProcesses } from './processes.ts';
 import { startWranglerDev } from './wrangler-dev.ts';
 
 /** The road as its users start it: commands in processes, spoken to over HTTP. */
@@ -28,9 +28,13 @@ export function stateFolder(): string {
   return folder;
 }
 
-/** For `afterAll`: ends every process and removes every state folder. */
+/**
+ * For `afterAll`: ends every process and removes every state folder. Workers that a launcher started as processes outlive
+ * it, and a test that failed has not ended them.
+ */
 export async function tearDown(): Promise<void> {
   await stopAllProcesses();
+  for (const folder of folders) (await processesWith(`${folder}/`)).forEach(killGroup);
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
   stateHome = undefined;
 }
