@@ -21,7 +21,7 @@ const FAILURES: Record<FailureCause, string> = {
   exited: 'its worker ended',
   /** The worker was ready before. */
   lost: 'its worker was lost',
-  preempted: 'its provider took the spot machine back',
+  preempted: 'its provider took the machine back',
 };
 
 /** Says why a launch failed: `its worker ended with exit code 9`. */

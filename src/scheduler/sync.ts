@@ -285,6 +285,8 @@ function causeOfEnd(
   if (hadNotice) return 'preempted';
   if (is_spot && machine.preempted) return 'preempted';
   if (machine.no_capacity) return 'no_capacity';
+  // A cluster drains nodes that are on demand too.
+  if (machine.preempted) return 'preempted';
   return is_spot && ready_at !== null && exit_code === null ? 'preempted' : 'exited';
 }
 

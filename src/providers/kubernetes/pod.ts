@@ -260,8 +260,12 @@ function judge(
   }
 }
 
-/** Returns whether Kubernetes took the pod's place away: its node is drained or goes, or another pod needs it. */
+/**
+ * Returns whether Kubernetes took the pod's place away: its node is drained or goes, or another pod needs it. A pod that
+ * was evicted ran out of memory or disk on its node, for which the pod may be the cause.
+ */
 function isTakenBack({ status }: PodShape): boolean {
+  if (status?.reason === 'Evicted') return false;
   return (
     status?.conditions?.some(({ type, status: is }) => type === 'DisruptionTarget' && is === 'True') ?? false
   );

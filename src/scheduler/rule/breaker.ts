@@ -87,7 +87,7 @@ const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
  * - `pool`: the start failed because of its pool; `pool_at_once`: another start would fail the same way.
  * - `machine`: the instance type at this provider failed.
  * - `no_capacity`: the provider has no free machine of the instance type.
- * - `preempted`: the provider took the spot machine back before the worker had proved anything.
+ * - `preempted`: the provider took the machine back before the worker had proved anything.
  * - `undecided`: the worker is still starting.
  */
 export type FailureClass =

@@ -113,7 +113,7 @@ function candidate(
   const isOfPool = ({ config_id }: Launch) => config_id === pool.config_id;
   const start = startSeconds(ofAnyKind.filter(isOfPool));
   const lost_share = lostShare(ofType.filter(isOfPool), start.p50, now);
-  const rest = restOf(ofType);
+  const rest = is_spot ? restOf(ofType) : null;
   const speed = tokensPerSecond[learnedKey(pool.config_id, machine)] ?? null;
   const refused = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'no_capacity');
   const bad = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'machine');

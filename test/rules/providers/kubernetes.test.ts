@@ -251,6 +251,8 @@ describe('the driver of Kubernetes', () => {
       PodShape.parse({ metadata: { name: 'wv-a-1', uid: 'u' }, status: { phase: 'Failed', ...status } });
     expect(machineOf(pod({ conditions }), 0)).toMatchObject({ state: 'ended', preempted: true });
     expect(machineOf(pod({}), 0)).not.toHaveProperty('preempted');
+    // It ran out of memory or disk there, and would on any other.
+    expect(machineOf(pod({ conditions, reason: 'Evicted' }), 0)).not.toHaveProperty('preempted');
   });
 
   it('puts what the spec says of pods into its own', () => {

@@ -97,3 +97,11 @@ it('takes an on-demand machine whose room was taken away for one that is sold ou
   fleet.list([{ name: launch.name, state: 'ended', no_capacity: true, preempted: true }]);
   expect(fleet.row(launch.id)).toMatchObject({ is_spot: false, cause: 'no_capacity' });
 });
+
+it('was taken back on demand too, where its provider says so: a cluster drains any node', () => {
+  fleet = new SchedulerHarness();
+  fleet.apply();
+  const launch = fleet.accepted();
+  fleet.list([{ name: launch.name, state: 'ended', exit_code: 0, preempted: true }]);
+  expect(fleet.row(launch.id)).toMatchObject({ is_spot: false, cause: 'preempted' });
+});

@@ -185,6 +185,11 @@ describe('a spot machine that is taken back', () => {
     expect(decided.decisions).toMatchObject([{ kind: 'launch', machine: { instance_type: 'big' } }]);
   });
 
+  it('is what rests alone: an on-demand machine whose node was drained is launched again', () => {
+    const gone = [0.1, 50].map((minutes) => preempted(minutes, { is_spot: false }));
+    expect(launched(now(of(gone, busy(1, { machines: [ON_DEMAND] }))))).toEqual(['on-demand']);
+  });
+
   it('is tried all the same where there is nothing else', () => {
     const alone = busy(1, { machines: [SPOT] });
     const twice = [preempted(0.5), preempted(50)];
