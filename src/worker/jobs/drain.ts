@@ -56,17 +56,18 @@ export class Drain {
   }
 
   /**
-   * Shortens the grace; a longer one than what is left of it changes nothing. Without grace, running jobs are released
-   * now.
+   * Shortens the grace, and the time for what waits for an acknowledgement; a longer one than what is left of it
+   * changes nothing. Without grace, running jobs are released now.
    */
   within(graceMs: number): void {
     const { clock } = this.#ports;
     const endsAt = clock.now() + graceMs + FORCE_MS;
-    if (this.#phase !== 'finishing' || endsAt >= this.#endsAt) return;
-    clock.clearTimeout(this.#graceTimer);
+    if (this.#phase === 'done' || endsAt >= this.#endsAt) return;
     clock.clearTimeout(this.#forceTimer);
     this.#endsAt = endsAt;
     this.#forceTimer = clock.setTimeout(() => this.#finish(), graceMs + FORCE_MS);
+    if (this.#phase !== 'finishing') return;
+    clock.clearTimeout(this.#graceTimer);
     if (graceMs > 0) this.#graceTimer = clock.setTimeout(() => this.#graceOver(), graceMs);
     else this.#graceOver();
   }

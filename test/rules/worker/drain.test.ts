@@ -47,6 +47,19 @@ test('a job that fits the grace finishes, and the worker ends when it is acknowl
   expect(bench.queue.framesOf('job_release')).toEqual([]);
 });
 
+test('a signal after a notice that left more time ends a worker whose result nobody acknowledges', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push();
+  bench.worker.drain(110, true);
+  bench.engine.last.complete();
+  await settled();
+  expect(bench.results).toHaveLength(1);
+  bench.worker.drain(5);
+  await bench.clock.advance(endOfStep('goodbye', 5000));
+  expect(bench.exitCode).toBe(EXIT.ok);
+  expect(bench.clock.armed).toBe(0);
+});
+
 test('an API that never answers heartbeats does not hold up the end beyond both clocks', async () => {
   const bench = await new WorkerBench().ready();
   await bench.push();
