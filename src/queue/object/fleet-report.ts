@@ -111,7 +111,8 @@ export class FleetReport {
       // They are not reported again after a call that fails: the fleet object may have counted them.
       const failed = this.#ports.takeFailed();
       const displaced = this.#ports.takeDisplaced();
-      const isNews = events.length > 0 || change !== undefined || ended.length > 0;
+      const byWorker = [...Object.keys(failed), ...Object.keys(displaced)];
+      const isNews = change !== undefined || events.length + ended.length + byWorker.length > 0;
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
         const { wants, starts, aliases } = await this.#ports.send(events, change, ended, failed, displaced);

@@ -28,6 +28,8 @@ function report() {
   const shares: QueueShare[] = [];
   const ended: RequestRecord[] = [];
   const told: string[][] = [];
+  const failed: Record<string, number>[] = [];
+  const toldFailed: Record<string, number>[] = [];
   const queue: { sessions: QueueShare['sessions']; awaitsStart: boolean } = {
     sessions: [],
     awaitsStart: false,
@@ -41,17 +43,18 @@ function report() {
     wants: null,
   };
   const report = new FleetReport({
-    send: async (events, share, records) => {
+    send: async (events, share, records, byWorker) => {
       if (!fleet.isReachable) throw new Error('the fleet object restarts');
       if (events.length > 0) sent.push(events.map(({ worker_id }) => worker_id));
       if (share) shares.push(share);
+      if (Object.keys(byWorker).length > 0) toldFailed.push(byWorker);
       if (records.length > 0) told.push(records.map(({ id }) => id));
       if (fleet.isAnswerLost) throw new Error('the answer is lost');
       return { wants: fleet.wants, starts: [], aliases: {} };
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
     takeEnded: () => ended.splice(0),
-    takeFailed: () => ({}),
+    takeFailed: () => failed.splice(0)[0] ?? {},
     takeDisplaced: () => ({}),
     awaitsStart: () => queue.awaitsStart,
     hearAliases: async () => {},
@@ -59,7 +62,7 @@ function report() {
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),
   });
-  return { report, sent, shares, ended, told, queue, heard, planned, fleet, failures };
+  return { report, sent, shares, ended, told, failed, toldFailed, queue, heard, planned, fleet, failures };
 }
 
 it('events of a second go to the fleet object in one call', async () => {
@@ -143,6 +146,14 @@ it('numbers that are again what they were before an answer was lost are told aga
     [false, [3, 0]],
     [true, [2]],
   ]);
+});
+
+it('attempts that failed are told though no number has changed', async () => {
+  const { report: toFleet, failed, toldFailed } = report();
+  await toFleet.flush();
+  failed.push({ a: 2 });
+  await toFleet.flush();
+  expect(toldFailed).toEqual([{ a: 2 }]);
 });
 
 it('a fleet object that has lost the numbers is told all of them again, a second later', async () => {
