@@ -207,13 +207,13 @@ function Doing({ worker }: { worker: WorkerRow }) {
 }
 
 /**
- * Returns words such as `asleep` or `sql, french`: whether the worker's machine is being taken away, the step of its
+ * Returns words such as `asleep` or `sql, french`: whether the worker's machine is taken away, the step of its
  * start, whether its engine has the shared GPU, and its loaded adapters.
  */
-export function engineWords({ phase, engine_asleep, adapters, preempted }: WorkerRow): string {
+export function engineWords({ state, phase, engine_asleep, adapters, preempted }: WorkerRow): string {
   const turn = engine_asleep === null ? null : engine_asleep ? 'asleep' : 'awake';
   const loaded = adapters === null ? null : adapters.loaded.join(', ');
-  const leaving = preempted ? 'its machine is being taken away' : null;
+  const leaving = preempted ? `its machine ${state === 'stopped' ? 'was' : 'is being'} taken away` : null;
   return [leaving, phase, turn, loaded].filter(Boolean).join(' · ');
 }
 
