@@ -2,7 +2,7 @@ import { bounds, CLOSE, encodeRecords } from '../protocol/index.ts';
 import type { AnswerSocket } from './ports.ts';
 import type { Reply } from './replies.ts';
 
-/** The most ends of answers that the relay reports to its worker together. */
+/** The most replies that wait for others, so that they go to the worker together. */
 const MOST_WAITING_REPLIES = 32;
 
 /** The relay's link to its worker: the current answer socket, its last sign of life, and the replies to be sent. */

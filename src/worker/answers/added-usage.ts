@@ -72,7 +72,8 @@ function withLast(finish: StreamEvent, data: Fields, added: StreamEvent): Stream
 /** Returns a member of the event's data as it is written there, behind a comma; empty if there is none. */
 function memberText(event: string, name: string, value: unknown): string {
   const usual = `,${JSON.stringify(name)}:${JSON.stringify(value)}`;
-  if (event.includes(usual)) return usual;
+  // Behind a number may be more of it, as in 1.0.
+  if (event.includes(`${usual},`) || event.includes(`${usual}}`)) return usual;
   const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
   const written = jsonFields(json, [name])[name];
   return written === undefined

@@ -109,6 +109,12 @@ describe('a stream whose caller did not ask for usage', () => {
     expectAtEveryCut(stream, stream);
   });
 
+  it('gives a number back as the engine wrote it', () => {
+    const added = ADDED.replace(',"usage"', ',"load":1.0,"usage"');
+    const expected = `${finish().replace(/}\n\n$/, ',"load":1.0}\n\n')}${DONE}`;
+    expectAtEveryCut(`${finish()}${added}${DONE}`, expected);
+  });
+
   it('keeps a blank line that comes with the next piece', () => {
     expect(left([Buffer.from(`${finish()}\n`), Buffer.from(`\n${ADDED}`)])).toBe(`${finish()}\n\n`);
   });
