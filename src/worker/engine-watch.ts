@@ -4,7 +4,7 @@ import { type Diagnosis, diagnose, EngineHealth, type HealthState } from '../eng
 import { sleep } from '../process/clock.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
-import { modelIdentity } from './model-identity.ts';
+import { mayBeEqual, modelIdentity } from './model-identity.ts';
 import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
@@ -69,6 +69,8 @@ export class EngineWatch {
   #version: string | null = null;
   #identity: string | null = null;
   #cards: ModelCard[] = [];
+  /** Whether somebody may have started another engine at the address since the identity was asked for. */
+  #mayBeAnother = false;
 
   constructor(ports: EngineWatchPorts) {
     const { worker } = ports;
@@ -140,7 +142,10 @@ export class EngineWatch {
       worker.engineFailed(trouble?.message ?? message, false, 'transient', trouble?.advice);
     }
     if (state === 'doubted' || state === 'unhealthy') worker.engineUnhealthy(message);
-    if (state === 'unhealthy') this.#hang.unhealthy();
+    if (state === 'unhealthy') {
+      this.#hang.unhealthy();
+      this.#mayBeAnother = this.#ports.supervisor === null;
+    }
     if (state !== 'healthy') return;
     const life = this.#life;
     const [models, cards, version] = await Promise.all([
@@ -154,6 +159,8 @@ export class EngineWatch {
     this.#version = version;
     this.#firstAnswer ??= this.#askForFirstAnswer(life);
     if (!(await this.#firstAnswer) || this.#health.state !== 'healthy') return;
+    if (this.#mayBeAnother) await this.#identifyAgain();
+    if (this.#health.state !== 'healthy') return;
     this.#ports.supervisor?.healthy();
     this.#tellHealthy();
     this.#hang.healthy();
@@ -168,9 +175,7 @@ export class EngineWatch {
     worker.enginePhase({ phase: 'warming', atMs: clock.now() });
     const found = await askForFirstAnswer({ engine, clock }, this.#models[0], FIRST_ANSWER_MS);
     if (found === null) {
-      const { revision, version = null } = this.#ports;
-      const known = { names: this.#models, cards: this.#cards, revision, version };
-      const identity = await modelIdentity({ engine, clock }, known);
+      const identity = await this.#identify();
       if (life === this.#life) this.#identity = identity;
       return life === this.#life;
     }
@@ -179,6 +184,18 @@ export class EngineWatch {
     const message = `the engine is healthy, but failed its first request: ${found.problem}. ${found.advice}`;
     worker.engineFailed(message, false, 'transient', found.advice);
     return false;
+  }
+
+  #identify(): Promise<string | null> {
+    const { clock, engine, revision, version = null } = this.#ports;
+    return modelIdentity({ engine, clock }, { names: this.#models, cards: this.#cards, revision, version });
+  }
+
+  /** Asks anew what the engine serves. A busy engine may not tell its tokenizer's ids in time, as it did before. */
+  async #identifyAgain(): Promise<void> {
+    this.#mayBeAnother = false;
+    const [known, found] = [this.#identity, await this.#identify()];
+    if (known === null || found === null || !mayBeEqual(known, found)) this.#identity = found;
   }
 }
 

@@ -57,6 +57,8 @@ export class Session {
   /** The number of slots that the last `register` offered. */
   #offered = 0;
   #everOffered = false;
+  /** What the last `register` said that the engine serves. */
+  #registeredIdentity: string | undefined;
   #answerTimer: Timer;
   #told: Told = 'dispatch';
   #looping = false;
@@ -182,7 +184,7 @@ export class Session {
   #look(): void {
     if (this.#socket.state === 'idle') this.#socket.open({ url: this.#url(), token: this.#settings.token });
     if (this.#socket.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
-    if (this.#connected && this.#offered < this.#capacity()) this.#offer();
+    if (this.#connected && (this.#offered < this.#capacity() || this.#servesOther())) this.#offer();
     if (this.#connected) this.#tell();
     this.#enter(this.#due());
   }
@@ -211,7 +213,17 @@ export class Session {
     return this.#settings.capacity;
   }
 
-  /** Offers more slots than before: an extended queue accepts a second `register`, a base queue only the first. */
+  /**
+   * Tells whether the engine serves something else than the queue was told: whoever runs an engine of one's own may
+   * start another one at its address.
+   */
+  #servesOther(): boolean {
+    const [told, now] = [this.#registeredIdentity, this.#instance.model_identity];
+    const isNews = told !== undefined && told !== now;
+    return isNews && this.#capacity() > 0 && this.#peer?.reregisters === true;
+  }
+
+  /** Offers more slots than before, or another model: an extended queue accepts a second `register`, a base queue only the first. */
   #offer(): void {
     if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
@@ -222,6 +234,7 @@ export class Session {
   #register(): void {
     this.#settlements.send();
     this.#registerSent = true;
+    this.#registeredIdentity = this.#instance.model_identity;
     const { workerId, configId } = this.#settings;
     const capacity = this.#capacity();
     this.#offered = capacity;

@@ -161,3 +161,30 @@ test('each life of an engine is asked, and no answer of an earlier one counts', 
   expect([asked, healthy.length]).toEqual([2, 1]);
   watch.stop();
 });
+
+test.each([
+  ['another model is told of as what it is', 'another', 'another@@'],
+  ['a tokenizer that is busy is the same', 'tiny', null],
+] as const)('an engine of somebody else that comes back with %s', async (_, served, name) => {
+  const tokens: { now: number[] | null } = { now: [1, 2] };
+  const { bench, watch } = await starting(({ path }) => {
+    if (path !== '/tokenize') return answered('{"choices":[{}]}');
+    return tokens.now ? answered(JSON.stringify({ tokens: tokens.now })) : answered('{}', 404);
+  }, false);
+  bench.queue.grant();
+  const identities = () =>
+    bench.queue.framesOf('register').map(({ instance }) => instance?.model_identity as string);
+  const [first] = identities();
+  expect(first).toMatch(/^tiny@@\w{16}$/);
+  bench.engine.healthy = false;
+  await bench.live(10_000);
+  expect(bench.worker.state).toBe('paused');
+  tokens.now = null;
+  bench.engine.served = [served];
+  bench.engine.healthy = true;
+  await bench.live(10_000);
+  bench.queue.grant();
+  expect(identities()).toEqual(name === null ? [first] : [first, name]);
+  expect(bench.worker.state).toBe('ready');
+  watch.stop();
+});
