@@ -1,6 +1,6 @@
 import type { Core } from './core.ts';
 import { DRIVERS } from './drivers.ts';
-import type { LaunchRecord } from './launch.ts';
+import { isFinal, type LaunchRecord } from './launch.ts';
 import { spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type {
@@ -135,6 +135,9 @@ function versionsIn(
   const serving = kept.find(
     ({ version, stopped_because }) => version !== wanted && stopped_because === null && serves(version),
   );
+  /** What its workers did before it became wanted once more says nothing of it as it is now. */
+  const hasLeftBefore = (launch: LaunchRecord) =>
+    (launch.draining_at ?? launch.terminating_at ?? (isFinal(launch) ? launch.state_at : since)) < since;
   const names = (of: readonly LaunchRecord[]) => of.map(({ name }) => name);
   return {
     wanted,
@@ -143,7 +146,7 @@ function versionsIn(
     fallback: (lastProved(own, wanted) ?? serving)?.version ?? null,
     is_paused,
     update,
-    figures: figures(names(launched.filter(isWanted))),
+    figures: figures(names(launched.filter((launch) => isWanted(launch) && !hasLeftBefore(launch)))),
     others: figures(names(launched.filter((launch) => !isWanted(launch)))),
   };
 }

@@ -2,7 +2,7 @@ import type { LaunchRecord } from '../../src/scheduler/launch.ts';
 import { SchedulerHarness } from './scheduler-harness.ts';
 
 /** What becomes of a launch: `serves` unless a test says otherwise. */
-type Fate = 'serves' | 'never registers' | 'ends' | 'no capacity';
+type Fate = 'serves' | 'never registers' | 'ends' | 'no capacity' | 'refused';
 
 /** One pool whose workers are replaced: the launcher obeys and lists what there is, and workers connect at once. */
 export class RollingPool {
@@ -112,6 +112,10 @@ export class RollingPool {
       const fate = this.fates.get(image) ?? 'serves';
       if (fate === 'no capacity') {
         this.fleet.result(launch_id, order.order, { kind: 'no_capacity', detail: 'none is free' });
+        continue;
+      }
+      if (fate === 'refused') {
+        this.fleet.result(launch_id, order.order, { kind: 'rejected', detail: 'there is no such image' });
         continue;
       }
       this.#images.set(name, image);

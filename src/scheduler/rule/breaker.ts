@@ -28,13 +28,19 @@ export type Breaker = { failures: number } & (
 /**
  * Computes the breaker from the failures since the pool's last sound launch.
  * @param forgivenAt failures before this time do not count, epoch ms
+ * @param isOnTrial whether refusals count too: the version before was not refused
  */
-export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: number): Breaker {
+export function poolBreaker(
+  launches: Launch[],
+  forgivenAt: number | null,
+  now: number,
+  isOnTrial = false,
+): Breaker {
   const failed = consecutiveFailures(
     launches,
     forgivenAt,
     now,
-    (found) => found === 'pool' || found === 'pool_at_once',
+    (found) => found === 'pool' || found === 'pool_at_once' || (isOnTrial && found === 'refused'),
   );
   const [newest] = failed;
   const failures = failed.length;
@@ -86,6 +92,7 @@ const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
  * - `sound`: the worker became ready and has stayed up, or was ended because it was not needed.
  * - `pool`: the start failed because of its pool; `pool_at_once`: another start would fail the same way.
  * - `machine`: the instance type at this provider failed.
+ * - `refused`: the provider refused the launch: what its version asks for, such as an image that does not exist, or any.
  * - `no_capacity`: the provider has no free machine of the instance type.
  * - `preempted`: the provider took the machine back before the worker had proved anything.
  * - `undecided`: the worker is still starting.
@@ -95,6 +102,7 @@ export type FailureClass =
   | 'pool'
   | 'pool_at_once'
   | 'machine'
+  | 'refused'
   | 'no_capacity'
   | 'preempted'
   | 'undecided';
@@ -102,7 +110,8 @@ export type FailureClass =
 function failureClass(launch: Launch, now: number): FailureClass {
   const { cause, exit_code, ready_at } = launch;
   if (cause === 'no_capacity') return 'no_capacity';
-  if (cause === 'rejected' || cause === 'vanished') return 'machine';
+  if (cause === 'rejected') return 'refused';
+  if (cause === 'vanished') return 'machine';
   const lasted = ready_at === null ? -1 : (launch.terminating_at ?? launch.ended_at ?? now) - ready_at;
   if (cause === null) return ready_at !== null ? 'sound' : 'undecided';
   if (lasted >= PROVEN_MS) return 'sound';

@@ -46,8 +46,11 @@ export interface Market {
   now: number;
 }
 
-export function candidatesOf(pool: ObservedPool, market: Market): Candidate[] {
-  const all = pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
+/** @param version the version that would be launched: refusals of others say nothing about it */
+export function candidatesOf(pool: ObservedPool, market: Market, version: string | null): Candidate[] {
+  const all = pool.spec.machines
+    .map((machine) => candidate(machine, pool, market, version))
+    .sort(byPricePerToken);
   const rank = rankOfSpot(all);
   return all.sort((one, other) => rank(one) - rank(other));
 }
@@ -100,6 +103,7 @@ function candidate(
   machine: CandidateSpec,
   pool: ObservedPool,
   { providers, launches, tokensPerSecond, taken, hasBudget, now }: Market,
+  version: string | null,
 ): Candidate {
   const { provider, instance_type } = machine;
   const offered = providers.find(({ name }) => name === provider);
@@ -116,7 +120,12 @@ function candidate(
   const rest = is_spot ? restOf(ofType) : null;
   const speed = tokensPerSecond[learnedKey(pool.config_id, machine)] ?? null;
   const refused = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'no_capacity');
-  const bad = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'machine');
+  const bad = consecutiveFailures(
+    ofType.filter((launch) => launch.cause !== 'rejected' || launch.version === version),
+    pool.forgiven_at,
+    now,
+    (found) => found === 'machine' || found === 'refused',
+  );
   const noPlace = full(offered, taken);
   const skip =
     (offered?.is_fresh ? null : unanswered(provider)) ??

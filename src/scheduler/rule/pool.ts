@@ -5,7 +5,7 @@ import { judge } from './judge.ts';
 import { candidatesOf } from './market.ts';
 import { remember } from './memory.ts';
 import { endReplaced, replaceOld } from './replace.ts';
-import { capacityBeside, mainBreaker, noRollout, rolloutOf } from './rollout.ts';
+import { capacityBeside, mainBreaker, mainVersion, noRollout, rolloutOf } from './rollout.ts';
 import {
   type Answer,
   type Asked,
@@ -52,7 +52,7 @@ export function decidePool(asked: Asked): Answer {
   const breaker = mainBreaker(rollout);
   const round: Round = { ...asked, mine, start, capacity, rollout, have, takesJobs, spot, swaps };
   // The machines' costs, and why they are skipped, as they are before anything is decided.
-  const machines = candidatesOf(pool, market).map(({ learned }) => learned);
+  const machines = candidatesOf(pool, market, mainVersion(rollout)).map(({ learned }) => learned);
   const answer = (
     wanted: number | null,
     text: string,

@@ -38,12 +38,17 @@ interface OfPool {
   now: number;
 }
 
+/** Returns whether the wanted version is not proved, and there is another one to go back to. */
+function isOnTrial(versions: ObservedVersions | null): boolean {
+  return versions !== null && !versions.is_proved && versions.fallback !== null;
+}
+
 /** Returns the breakers alone, for a pool that ends or that stays as it is: none of its workers is replaced. */
 export function noRollout({ pool, mine, now }: OfPool): Rollout {
   const { versions, forgiven_at } = pool;
-  const breakerOf = (version: string | null) => {
+  const breakerOf = (version: string | null, isOnTrial = false) => {
     const own = versions ? mine.filter((launch) => launch.version === version) : mine;
-    return poolBreaker(own, forgiven_at, now);
+    return poolBreaker(own, forgiven_at, now, isOnTrial);
   };
   return {
     versions,
@@ -54,7 +59,7 @@ export function noRollout({ pool, mine, now }: OfPool): Rollout {
     owed: [],
     unproved: [],
     breakers: {
-      wanted: breakerOf(versions?.wanted ?? null),
+      wanted: breakerOf(versions?.wanted ?? null, isOnTrial(versions)),
       fallback: breakerOf(versions?.fallback ?? null),
     },
   };
@@ -144,9 +149,14 @@ export function launchable({ versions, unproved, owed, breakers }: Rollout, have
   return isTried ? [{ ...wanted, most }, fallback] : [fallback];
 }
 
-/** Returns what failed starts say of the version that workers are launched with as long as nothing else is tried. */
+/** Returns the version that workers are launched with as long as nothing else is tried. */
+export function mainVersion({ versions }: Rollout): string | null {
+  return (isOnTrial(versions) ? versions?.fallback : versions?.wanted) ?? null;
+}
+
+/** Returns what failed starts say of that version. */
 export function mainBreaker({ versions, breakers }: Rollout): Breaker {
-  return versions && !versions.is_proved && versions.fallback !== null ? breakers.fallback : breakers.wanted;
+  return isOnTrial(versions) ? breakers.fallback : breakers.wanted;
 }
 
 /** Returns the most workers of the wanted version while it is tried on a part of the requests. */

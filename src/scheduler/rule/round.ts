@@ -1,6 +1,5 @@
 import { type FailureCause, isFinal, type Launch } from '../launch.ts';
 import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../rule-types.ts';
-import type { Breaker } from './breaker.ts';
 import {
   type Capacity,
   inOrderOfVictims,
@@ -177,7 +176,7 @@ export function launches(round: Round, count: number, { reason, replaces, only }
   let stopped: Omit<Plan, 'steps'> = { text: '' };
   for (const { version, most, breaker } of only ? [only] : launchable(round.rollout, round.have)) {
     for (let left = most; left > 0 && steps.length < count; left -= 1) {
-      const found = chosen(round, breaker, staying);
+      const found = chosen(round, { version, breaker }, staying);
       if ('text' in found) {
         stopped = found;
         break;
@@ -205,14 +204,14 @@ type Chosen = Pick<Extract<Decision, { kind: 'launch' }>, 'machine' | 'price_per
  */
 function chosen(
   { pool, market, budget, spot }: Round,
-  breaker: Breaker,
+  { version, breaker }: Pick<Launchable, 'version' | 'breaker'>,
   staying: readonly Staying[],
 ): Chosen | Omit<Plan, 'steps'> {
   const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
   if (breaker.kind === 'open') return { text: `Launching is stopped until it is resumed: ${breaker.why}.` };
   if (breaker.kind === 'waiting')
     return { text: `The next start is tried in ${seconds(breaker.until)}: ${breaker.why}.` };
-  const candidates = candidatesOf(pool, market);
+  const candidates = candidatesOf(pool, market, version);
   const choice = spot ? chooseMixed(candidates, spot, staying, market.now) : choose(candidates, market.now);
   if (choice.kind === 'none') {
     const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;

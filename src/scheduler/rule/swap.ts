@@ -1,6 +1,7 @@
 import { isFinal, type Launch } from '../launch.ts';
 import type { PoolMemory } from '../rule-types.ts';
 import { candidatesOf, chooseMixed } from './market.ts';
+import { mainVersion } from './rollout.ts';
 import { isHeard, launches, type Plan, plural, type Round, type Step, victimsIn } from './round.ts';
 import { baseOf, isStaying } from './spot.ts';
 import type { Target } from './target.ts';
@@ -27,7 +28,7 @@ export function goOnSwapping(round: Round, memory: PoolMemory, target: Target, s
   const [next] = victimsIn(round, memory, misplaced);
   if (!next) return NOTHING;
   const others = mine.filter((launch) => isStaying(launch) && launch !== next);
-  const choice = chooseMixed(candidatesOf(pool, market), spot, others, market.now);
+  const choice = chooseMixed(candidatesOf(pool, market, mainVersion(rollout)), spot, others, market.now);
   if (choice.kind === 'none' || choice.candidate.learned.skipped_because !== null) return NOTHING;
   if ((choice.candidate.machine.spot ?? false) === next.is_spot) return NOTHING;
   const why = isBaseMissing

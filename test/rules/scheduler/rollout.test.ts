@@ -262,6 +262,20 @@ describe('a version that fails', () => {
     expect(pool.images()).toMatch(/^aaa+$/);
   });
 
+  it('to be launched is stopped, and its refusals hold no launch of the old one back', () => {
+    const before = pool.serving(2, { max: 40 });
+    pool.fates.set('b', 'refused');
+    pool.apply({ image: 'b' });
+    pool.pass(5);
+    pool.fleet.waiting = 20;
+    pool.pass(5);
+    expect(pool.images()).toMatch(/^aaa+$/);
+    pool.fleet.waiting = 0;
+    pool.pass(600, () => pool.shown.rollout?.state === 'stopped');
+    expect(pool.shown.rollout?.text).toMatch(/5 starts in a row failed; .*there is no such image/);
+    expect(pool.ready().map(({ id }) => id)).toEqual(expect.arrayContaining(before.map(({ id }) => id)));
+  });
+
   it('after it was ready, twice, is stopped, and the old count comes back', () => {
     pool.serving(3);
     pool.apply({ image: 'b' });
@@ -315,6 +329,22 @@ describe('a version that fails', () => {
     pool.pass(300, () => pool.images() === 'b');
     expect(pool.images()).toBe('b');
     expect(pool.shown.rollout).toBeNull();
+  });
+
+  it('is tried again without the errors of the time before', () => {
+    pool.serving(2);
+    pool.errors.set('b', 0.5);
+    pool.apply({ image: 'b' });
+    pool.pass(100, () => pool.shown.rollout?.state === 'stopped');
+    const version = pool.shown.rollout!.to;
+    pool.pass(60);
+    expect(pool.allImages()).toBe('aa');
+    pool.errors.set('b', 0);
+    pool.fleet.scheduler.roll('chat', { action: 'to', version }, false);
+    pool.pass(5);
+    expect(pool.shown.rollout).toMatchObject({ state: 'rolling' });
+    pool.pass(400, () => pool.images() === 'bb');
+    expect([pool.images(), pool.fewest]).toEqual(['bb', 2]);
   });
 
   it('with nothing to go back to keeps the pool from launching, as any failed start does', () => {
