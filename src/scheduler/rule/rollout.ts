@@ -80,10 +80,12 @@ export function rolloutOf(of: OfPool): Rollout {
   /** A start from before the change is of no use where nobody serves: the new version is tried at once. */
   const isTooLate = ({ intended_at }: Launch) =>
     capacity.ready.length === 0 && intended_at < since && !is_paused && breakers.wanted.failures === 0;
+  /** A launch from before there were versions is ordered no more. */
+  const mayStart = ({ version }: Launch) => version !== null && version === fallback;
   const needless = [...capacity.ready, ...coming].filter(
     (launch) =>
       isOld(launch) &&
-      (serves(launch.replaces) || (isStarting(launch) && (launch.version !== fallback || isTooLate(launch)))),
+      (serves(launch.replaces) || (isStarting(launch) && (!mayStart(launch) || isTooLate(launch)))),
   );
   const standing = capacity.ready.filter((launch) => isOld(launch) && !needless.includes(launch));
   const hasTakenOver = (launch: Launch) => is_proved && newReady.has(launch) && takesJobs(launch);
