@@ -50,8 +50,13 @@ export class Specs {
     const { sql, now } = this.#core;
     const before = this.current()?.spec ?? null;
     const alive = this.#core.launches.alive();
+    const of = (id: string) => alive.filter(({ config_id }) => config_id === id);
     const changes = changesBetween(before, after, {
-      alive: (id) => alive.filter(({ config_id }) => config_id === id).length,
+      alive: (id) => of(id).length,
+      outdated: (id, pool) => {
+        const wanted = versionOf(pool, this.#versions.of(id)?.anew);
+        return of(id).filter(({ version }) => version !== wanted).length;
+      },
       versions: (id) => this.#versions.of(id),
     });
     if (!dryRun) {
@@ -137,6 +142,8 @@ const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {}, aliases: {} }
 interface Own {
   /** Returns how many machines a pool has. */
   alive(configId: string): number;
+  /** Returns how many of them have another version than this part of the file. */
+  outdated(configId: string, pool: PoolSpec): number;
   versions(configId: string): PoolVersions | null;
 }
 
@@ -144,7 +151,7 @@ interface Own {
 function changesBetween(
   before: FleetSpec | null,
   after: FleetSpec | null,
-  { alive, versions }: Own,
+  { alive, outdated, versions }: Own,
 ): string[] {
   const [from, to] = [before ?? NOTHING, after ?? NOTHING];
   const changes: string[] = [];
@@ -153,7 +160,7 @@ function changesBetween(
     if (!known) changes.push(`pool ${id} is new: ${bounds(pool)}`);
     else if (versionOf(known) !== versionOf(pool)) {
       changes.push(
-        `pool ${id} has other settings for its workers (${differenceInWords(pool, known)})${replaced(alive(id), pool, versions(id))}: ${bounds(pool)}`,
+        `pool ${id} has other settings for its workers (${differenceInWords(pool, known)})${replaced(outdated(id, pool), pool, versions(id))}: ${bounds(pool)}`,
       );
     } else if (!isSame(known, pool)) changes.push(`pool ${id} has changed: ${bounds(pool)}`);
   }

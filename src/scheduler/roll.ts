@@ -79,7 +79,11 @@ interface Change {
   dryRun: boolean;
 }
 
-function inWords({ core }: Subject, configId: string, { before, next, pool, dryRun }: Change): string {
+function inWords(
+  { core, controls }: Subject,
+  configId: string,
+  { before, next, pool, dryRun }: Change,
+): string {
   const own = core.launches.alive().filter(({ config_id }) => config_id === configId);
   const others = own.filter(({ version }) => version !== next.wanted);
   const would = dryRun ? 'would be' : 'is';
@@ -106,7 +110,12 @@ function inWords({ core }: Subject, configId: string, { before, next, pool, dryR
     const isUnderWay = own.some(({ version }) => version !== before.wanted);
     if (isUnderWay) sentences.push(`The rollout to ${before.wanted}, which was under way, ends with that.`);
   }
-  if (others.length > 0) sentences.push(planInWords(core, configId, others, pool));
+  const { control } = controls.of(configId);
+  if (control !== 'automatic')
+    sentences.push(
+      `The pool is ${control}: nothing is launched until it is resumed (worker-vllm fleet resume ${configId}).`,
+    );
+  else if (others.length > 0) sentences.push(planInWords(core, configId, others, pool));
   return sentences.join(' ');
 }
 

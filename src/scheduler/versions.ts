@@ -128,11 +128,17 @@ export function filed(before: PoolVersions | null, pool: StartedWith, now: numbe
   return { ...wantedNow(before, version, pool, now), filed: version };
 }
 
-/** Returns a pool's versions with the file's part started once more, for what no hash can see. */
+/**
+ * Returns a pool's versions with the wanted one started once more, for what no hash can see. That is the file's, unless
+ * an operator or the rule has gone back.
+ */
 export function startedAnew(before: PoolVersions, pool: StartedWith, now: number): PoolVersions {
-  const anew = before.anew + 1;
-  const version = versionOf(pool, anew);
-  return { ...wantedNow(before, version, pool, now), filed: version, anew };
+  const isFiled = before.wanted === before.filed;
+  const same = before.kept.find(({ version }) => version === before.wanted)?.started_with ?? pool;
+  let anew = before.anew + 1;
+  while (before.kept.some(({ version }) => version === versionOf(same, anew))) anew += 1;
+  const version = versionOf(same, anew);
+  return { ...wantedNow(before, version, same, now), ...(isFiled && { filed: version, anew }) };
 }
 
 /** Returns a pool's versions with another wanted one. */

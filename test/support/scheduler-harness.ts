@@ -46,8 +46,8 @@ export class SchedulerHarness {
     this.#machines.share({ at: this.now, full: true, sessions, gone: [] });
   }
 
-  apply(pool: object = {}, driver = 'runpod'): void {
-    this.scheduler.specs.apply(
+  apply(pool: object = {}, driver = 'runpod') {
+    return this.scheduler.specs.apply(
       FleetSpec.parse({
         providers: { here: { driver } },
         pools: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...pool } },

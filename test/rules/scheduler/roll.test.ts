@@ -45,6 +45,25 @@ describe('an order to roll a pool', () => {
     ]);
   });
 
+  it('starts anew what is wanted, also where that is not what the file says', () => {
+    fleet.apply({ image: 'a' });
+    const before = wanted()!;
+    fleet.apply({ image: 'b' });
+    roll({ action: 'to', version: before });
+    for (let times = 0; times < 2; times += 1) {
+      const last = wanted();
+      const answer = roll({ action: 'anew' });
+      expect('text' in answer && answer.text).toContain('the same, started anew');
+      expect(wanted()).not.toBe(last);
+      expect(pool()?.versions.find(({ state }) => state === 'wanted')?.what).toBe('the same, started anew');
+      fleet.apply({ image: 'b' });
+    }
+    fleet.list([]);
+    fleet.waiting = 1;
+    fleet.reconcile();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'launch', version: wanted(), pool: { image: 'a' } }]);
+  });
+
   it('goes to a version of before, whose workers get what it was started with', () => {
     fleet.apply({ image: 'a' });
     const before = wanted()!;
@@ -84,6 +103,27 @@ describe('an order to roll a pool', () => {
     expect(full).not.toContain('an hour more');
   });
 
+  it('says that a pool that is paused replaces nobody until it is resumed', () => {
+    fleet.apply();
+    fleet.ready();
+    fleet.scheduler.control('chat', 'pause', false);
+    const answer = roll({ action: 'anew' }, true);
+    const text = 'text' in answer ? answer.text : '';
+    expect(text).toMatch(
+      /The pool is paused: nothing is launched until it is resumed \(worker-vllm fleet resume chat\)\.$/,
+    );
+    expect(text).not.toContain('In this order');
+  });
+
+  it('has replaced nobody in the end where the file is put back after it', () => {
+    fleet.apply({ image: 'a' });
+    fleet.ready();
+    const before = wanted()!;
+    expect(fleet.apply({ image: 'b' })).toMatchObject({ changes: [expect.stringContaining('is replaced')] });
+    roll({ action: 'to', version: before });
+    expect(fleet.apply({ image: 'a' })).toMatchObject({ changes: [expect.not.stringContaining('replaced')] });
+  });
+
   it('keeps three versions', () => {
     for (const image of ['a', 'b', 'c', 'd']) fleet.apply({ image });
     expect(pool()?.versions.map(({ what }) => what)).toEqual(['image d', 'image c', 'tiny, image b']);
@@ -118,6 +158,38 @@ describe('what a scheduler without versions has written', () => {
     expect(fleet.row(`${launch.id}2`).version).toBe(version);
     expect(pool()?.versions).toMatchObject([{ version, is_proved: true }]);
     expect(versionOf(startedWith(fleet.scheduler.specs.current()!.spec.pools.chat!))).toBe(version);
+  });
+
+  it('is no start to wait for where nobody knows any more what it is started with', () => {
+    fleet.apply({ min: 2, max: 3 });
+    const { version, ...launch } = fleet.ready();
+    fleet.database.exec(`DELETE FROM launches`);
+    const put = fleet.database.prepare(`INSERT INTO launches (id, launch) VALUES (?, ?)`);
+    put.run(launch.id, JSON.stringify({ ...launch, revision: 2 }));
+    const intended = {
+      ...launch,
+      id: 'old',
+      name: `${launch.name}-old`,
+      state: 'intended',
+      external_id: null,
+    };
+    put.run('old', JSON.stringify({ ...intended, ready_at: null, registered_at: null, revision: 1 }));
+    fleet.database.exec(`DELETE FROM scheduler WHERE name = 'versions'`);
+    const control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 2 };
+    fleet.database
+      .prepare(`INSERT INTO scheduler (name, value) VALUES ('controls', ?)`)
+      .run(JSON.stringify({ chat: control }));
+    fleet.restart();
+    fleet.session(launch.name);
+    for (let s = 0; s < 20; s += 1) {
+      fleet.list([{ name: launch.name, external_id: launch.external_id! }]);
+      fleet.reconcile();
+    }
+    expect(fleet.row('old').state).toBe('gone');
+    expect(fleet.rows().filter(({ state }) => state !== 'gone')).toMatchObject([
+      { id: launch.id, state: 'ready', version },
+      { state: 'requested', version },
+    ]);
   });
 });
 
