@@ -169,7 +169,7 @@ describe('llama.cpp that the supervisor starts', () => {
   });
 });
 
-/** With these, the cache of the tiny model takes 8 KB a token. */
+/** With these, the cache of the tiny model takes 8 KB a token: half a terabyte for four slots of 16M tokens. */
 const WIDE = { CACHE_TYPE_K: 'f32', CACHE_TYPE_V: 'f32' };
 
 describe('llama.cpp that cannot start', () => {
@@ -200,7 +200,7 @@ describe('llama.cpp that cannot start', () => {
     ],
     [
       'memory',
-      { VLLM_EXTRA_ARGS: '--fit off', MAX_MODEL_LEN: '4M', ...WIDE },
+      { VLLM_EXTRA_ARGS: '--fit off', MAX_MODEL_LEN: '16M', ...WIDE },
       EXIT.outOfMemory,
       /memory does not suffice/,
     ],

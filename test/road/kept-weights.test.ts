@@ -95,4 +95,8 @@ it('are asked for only of an engine that can, and not where engines share a GPU'
   const { process: other } = await startWorker(queue.url, 'other', { env });
   expect((await other.exited).code).toBe(EXIT.configuration);
   expect(other.output()).toContain('ENGINE_KEEP_WEIGHTS="1": the simulator cannot keep its weights');
+  const shared = environment(file, { ENGINE_TURNS: join(stateFolder(), 'turns') });
+  const { process: sharing } = await startWorker(queue.url, 'sharing', { env: shared });
+  expect((await sharing.exited).code).toBe(EXIT.configuration);
+  expect(sharing.output()).toContain('ENGINE_KEEP_WEIGHTS="1": an engine that shares its GPU');
 });

@@ -21,12 +21,18 @@ declare module 'vitest' {
 export default function setup(project: TestProject): () => void {
   requireCommit();
   const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-before-'));
-  const archive = run('git', ['archive', VERSION_BEFORE], ROOT);
-  execFileSync('tar', ['-x', '-C', folder], { input: archive });
-  installInto(folder);
-  run(process.execPath, ['scripts/build.ts'], folder);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    const archive = run('git', ['archive', VERSION_BEFORE], ROOT);
+    execFileSync('tar', ['-x', '-C', folder], { input: archive });
+    installInto(folder);
+    run(process.execPath, ['scripts/build.ts'], folder);
+  } catch (error) {
+    remove();
+    throw error;
+  }
   project.provide('versionBefore', folder);
-  return () => rmSync(folder, { recursive: true, force: true });
+  return remove;
 }
 
 function requireCommit(): void {
