@@ -21,7 +21,8 @@ export interface CloudPorts {
 }
 
 /**
- * Finds out which cloud's machine this is; null: none of them. Each is asked once, by a question that the others refuse.
+ * Finds out which cloud's machine this is; null: none of them. Each is asked by a question that the others refuse. Rejects
+ * where nobody answers.
  */
 export const CLOUDS: readonly ((ports: CloudPorts, signal: AbortSignal) => Promise<NoticeSource | null>)[] = [
   aws,

@@ -13,6 +13,11 @@ export interface NoticePorts extends CloudPorts {
   drain(graceMs: number): void;
 }
 
+/**
+ * A cloud that did not answer is asked again after these pauses, ms: a network, or the service of a pod, may come
+ * seconds after the worker.
+ */
+const FIND_AGAIN_AFTER_MS = [5000, 30_000];
 const FILE_EVERY_MS = 500;
 /** The provider is told within this time that the machine may go, ms; the machine goes without it too, only later. */
 const TELL_WITHIN_MS = 500;
@@ -50,14 +55,27 @@ export class NoticeWatch {
   }
 
   async #findAndFollow(find: (typeof CLOUDS)[number]): Promise<void> {
-    // Most machines are no cloud's: nobody answers there, or something that is no metadata service.
-    const source = await find(this.#ports, this.#stopped.signal).catch(() => null);
+    const source = await this.#find(find);
     if (source === null || this.#stopped.signal.aborted) return;
     this.#ports.log.info(
       {},
       `this is a machine of ${source.name}: a notice that it is taken away will be seen`,
     );
     await this.#follow(source);
+  }
+
+  /** Returns null where nobody answers, or something that is no metadata service: most machines are no cloud's. */
+  async #find(find: (typeof CLOUDS)[number]): Promise<NoticeSource | null> {
+    const { signal } = this.#stopped;
+    for (const pauseMs of [...FIND_AGAIN_AFTER_MS, null]) {
+      try {
+        return await find(this.#ports, signal);
+      } catch {
+        if (pauseMs !== null) await sleep(this.#ports.clock, pauseMs, signal);
+      }
+      if (signal.aborted) return null;
+    }
+    return null;
   }
 
   async #follow(source: NoticeSource): Promise<void> {

@@ -23,14 +23,14 @@ const FAST = {
 };
 
 /** A watch with what it drained and said. */
-function watching(base: string, file: string | null = null, clock = FAST) {
+function watching(base: string, file: string | null = null, clock = FAST, ask = metadataAt(base)) {
   const graces: number[] = [];
   const said: string[] = [];
   const say = (_: object, message: string) => void said.push(message);
   const watch = new NoticeWatch({
     clock,
     log: { debug: () => {}, info: say, warn: say, error: say },
-    ask: metadataAt(base),
+    ask,
     file,
     graceMs: 5000,
     drain: (graceMs) => void graces.push(graceMs),
@@ -58,6 +58,19 @@ describe('the watch for notices', () => {
     expect(graces[0]).toBeLessThanOrEqual(27_500);
     cloud.takeBack();
     expect(said.filter((text) => /taken away, says/.test(text))).toHaveLength(1);
+  });
+
+  it('knows its cloud though its metadata service answers only after a while', async () => {
+    const cloud = await service('google');
+    const ask = metadataAt(cloud.url);
+    let asked = 0;
+    const later: typeof ask = (question, signal) => {
+      asked += 1;
+      return asked <= 3 ? Promise.reject(new Error('connection refused')) : ask(question, signal);
+    };
+    const { graces } = watching(cloud.url, null, FAST, later);
+    cloud.giveNotice(30);
+    await until(() => graces.length > 0, 'it drains');
   });
 
   it('asks AWS for a new token where the one before is not good any more', async () => {
