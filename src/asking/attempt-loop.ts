@@ -1,6 +1,9 @@
-import type { Cause } from '../aliases/alias.ts';
-import { type BrokenReason, bounds, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
-import type { RequestAnswer, StepView, WaitingRequest } from '../queue/rpc.ts';
+import { type BrokenReason, bounds, type Failure } from '../protocol/index.ts';
+import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
+import { failureIn, fallOf, isRelease, worthTelling } from './fall-through.ts';
+import type { Ended, Look, Outcome } from './outcome.ts';
+
+export type { Look, Outcome } from './outcome.ts';
 
 /**
  * The pause before the loop requests a worker again after one released the job, ms; it doubles up to the second value.
@@ -25,13 +28,6 @@ export interface AttemptLoopPorts<Answer> {
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
   sleep(ms: number): Promise<void>;
-}
-
-/** What is looked at in an answer that can still be given afterwards. */
-export interface Look {
-  status: number;
-  /** Reads the whole body. */
-  text(): Promise<string>;
 }
 
 /** Looks at a response. */
@@ -78,25 +74,6 @@ export function openedResponse(response: Response): Opened<Response> {
   return { answer: response, drop: () => void response.body?.cancel().catch(() => {}) };
 }
 
-/** The end of one caller's request, before any of it is put into HTTP. */
-export type Outcome<Answer = Response> =
-  /** The engine's own answer; its body may still be on its way. */
-  | { kind: 'answer'; answer: Answer }
-  /** A worker without an answer socket finished the job. */
-  | Extract<RequestAnswer, { kind: 'result' }>
-  /** The last attempt failed: its failure is final, or no further attempt is allowed. */
-  | {
-      kind: 'failed';
-      failure: Failure;
-      attempts: number;
-      fence?: number;
-      worker_id?: string;
-      step?: StepView;
-    }
-  | Extract<RequestAnswer, { kind: 'refused' }>
-  /** The caller hung up: the answer is not read. */
-  | { kind: 'gone' };
-
 const DEADLINE_PASSED: Failure = {
   message: 'the deadline of the request passed before a worker had an answer',
   code: 'deadline',
@@ -123,6 +100,8 @@ export async function runAttempts<Answer>(
   /** The end of the step before, and when this one began. */
   let fell: WaitingRequest['fell'];
   let stepStarted = started;
+  /** What the caller is told where the steps behind have no worker either. */
+  let told: Ended<Answer> | null = null;
   while (true) {
     const left = withTimeLeft(fell === undefined ? call : { ...call, fell }, ports.now() - started);
     if (left.deadline_ms === 0 || left.limit_ms === 0) {
@@ -140,11 +119,7 @@ export async function runAttempts<Answer>(
               failed_at: [...failedAt],
             },
           };
-    const outcome: Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE = await attempt(
-      wanted,
-      hangUp,
-      ports,
-    );
+    const outcome: Ended<Answer> | typeof GONE = await attempt(wanted, hangUp, ports);
     if (outcome === GONE) {
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
@@ -163,7 +138,8 @@ export async function runAttempts<Answer>(
       }
     }
     const fall = fallOf(outcome);
-    if (fall === null) return outcome.kind === 'failed' ? { ...outcome, attempts } : outcome;
+    told = worthTelling(told, outcome.kind === 'failed' ? { ...outcome, attempts } : outcome);
+    if (fall === null) return told;
     fell = fall;
     attempts = 0;
     pause = RELEASE_PAUSE_MS.first;
@@ -171,62 +147,11 @@ export async function runAttempts<Answer>(
   }
 }
 
-/**
- * Returns the step of an alias that a request leaves with this outcome, and why; null if it stays: it has an answer, it
- * named the model itself, or the alias does not go on for this. A limit of the caller's token, a request that is at
- * fault and a deadline that has passed are no reasons.
- */
-function fallOf<Answer>(
-  outcome: Exclude<Outcome<Answer>, { kind: 'gone' }>,
-): NonNullable<WaitingRequest['fell']> | null {
-  if (outcome.kind !== 'failed' && outcome.kind !== 'refused') return null;
-  const { step } = outcome;
-  const cause = outcome.kind === 'failed' ? causeOfFailure(outcome.failure) : causeOfRefusal(outcome);
-  return step !== undefined && cause !== null && step.causes.includes(cause)
-    ? { from: step.index, cause }
-    : null;
-}
-
-/** The words of engines about a prompt that is longer than they take. */
-const TOO_LONG = /context_length_exceeded|context (?:length|size|window)/i;
-
-/**
- * Returns what is wrong with the answer of an engine for which its alias has another step; null if the answer is passed
- * on. Of what engines say of a request that is at fault, only its length counts: another model may take more.
- */
-async function failureIn({ status, text }: Look, { causes }: StepView): Promise<Failure | null> {
-  if (status >= 500 && causes.includes('failed'))
-    return { message: `the engine answered ${status}`, code: 'engine_error', retryable: true };
-  if ((status !== 400 && status !== 413) || !causes.includes('too_long')) return null;
-  if (!TOO_LONG.test(await text())) return null;
-  return { message: 'the request is longer than the model takes', code: 'too_long', retryable: false };
-}
-
-function causeOfFailure(failure: Failure): Cause | null {
-  if (failure.code === 'too_long') return 'too_long';
-  if (isRelease(failure)) return 'queue_full';
-  return failure.retryable ? 'failed' : null;
-}
-
-function causeOfRefusal({ reason, was_starting }: Extract<RequestAnswer, { kind: 'refused' }>): Cause | null {
-  switch (reason) {
-    case 'no_worker':
-    case 'unknown_model':
-      return was_starting ? 'starting_over' : 'no_worker';
-    case 'queue_full':
-    case 'no_slot':
-    case 'deadline':
-      return 'queue_full';
-    default:
-      return null;
-  }
-}
-
 async function attempt<Answer>(
   call: WaitingRequest,
   hangUp: HangUp,
   ports: AttemptLoopPorts<Answer>,
-): Promise<Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE> {
+): Promise<Ended<Answer> | typeof GONE> {
   const asked = ports.queue.request(call);
   const dispatched = await hangUp.or(asked);
   if (dispatched === GONE) {
@@ -265,14 +190,6 @@ async function attempt<Answer>(
     return failed(failure);
   }
   return { ...failed(opened.broken), fence: dispatched.fence_token };
-}
-
-/**
- * Says whether a failure is a release. A deadline that a worker cannot meet is a release, and retryable; a deadline
- * that passed is neither.
- */
-function isRelease(failure: Failure): boolean {
-  return failure.retryable && (RELEASE_REASONS as readonly string[]).includes(failure.code);
 }
 
 export const GONE = Symbol('caller gone');

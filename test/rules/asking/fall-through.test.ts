@@ -158,6 +158,30 @@ describe('a request for an alias', () => {
     },
   );
 
+  it.each([
+    ['queue_full', ['queue_full', 'no_worker'], { kind: 'refused', reason: 'queue_full' }],
+    ['failed', ['failed', 'no_worker'], { kind: 'failed', failure: BROKEN, attempts: 3 }],
+    [
+      'too_long',
+      ['too_long', 'no_worker'],
+      { kind: 'failed', failure: { code: 'too_long', http_status: 400, body: TOO_LONG } },
+    ],
+  ] as const)('is told of %s where nobody serves its fall-backs', async (_, states, end) => {
+    const road = new Road([...CAUSES].map(onOf), states);
+    expect(await road.ask()).toMatchObject(end);
+  });
+
+  it('is told of a worker that is away, not of a fall-back that nobody knows', async () => {
+    const road = new Road([...CAUSES].map(onOf), ['serves', 'no_worker', 'no_worker']);
+    for (const connection of road.queue.connections) road.queue.drop(connection);
+    road.queue.advance(20);
+    expect(await road.ask({ waits_for_start: false })).toMatchObject({
+      kind: 'refused',
+      reason: 'no_worker',
+      message: expect.stringContaining('"one"'),
+    });
+  });
+
   it('waits for a start no longer than its alias says', async () => {
     const road = new Road([{ starting_over: 30 }], ['starting_over', 'serves']);
     const began = road.queue.nowMs;
