@@ -1,4 +1,5 @@
 import { RETRY_AFTER_SECONDS, waitingFull } from '../admission/fullness.ts';
+import { targetsOf } from '../aliases/resolve.ts';
 import type { PoolStart } from '../fleet/rpc.ts';
 import { listNames, shortName } from '../protocol/index.ts';
 import { endUnfinished, timePassed } from './attempts/end.ts';
@@ -246,7 +247,11 @@ function servedNow(core: Core): string {
   const names = serving.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));
   if (names.length === 0)
     return 'no worker serves any model now: GET /v1/models lists what one is started for';
-  return `models: ${listNames(new Set(names))}`;
+  const { table } = core.aliases;
+  const aliases = Object.keys(table).filter((alias) =>
+    targetsOf(table, alias).some((model) => names.includes(model)),
+  );
+  return `models: ${listNames([...names, ...aliases])}`;
 }
 
 function noSlot({ model }: WaitingJob): Rejection {

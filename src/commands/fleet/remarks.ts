@@ -31,8 +31,20 @@ export function remarksOf(issues: readonly z.core.$ZodIssue[], document: unknown
     const given = valueAt(document, issue.path);
     const isOfKey = issue.code === 'invalid_key' || (issue.code === 'custom' && issue.params?.of === 'key');
     const of = isOfKey || given === undefined ? 'key' : 'value';
-    return [{ path: [...issue.path], of, text: textOf(issue, given) }];
+    return [{ path: [...issue.path], of, text: textOf(issue, given) + emptyHint(issue.path, document) }];
   });
+}
+
+/**
+ * Returns what to write in a file that is for aliases alone. A missing part does not count as empty, since that would
+ * end all workers of a fleet.
+ */
+function emptyHint(path: readonly PropertyKey[], document: unknown): string {
+  const [part] = path;
+  const isLeftOut = path.length === 1 && (part === 'pools' || part === 'providers');
+  return isLeftOut && isObject(document) && 'aliases' in document && !(part in document)
+    ? `; write "${part}: {}" if you start all workers yourself`
+    : '';
 }
 
 /** Returns what a document holds at a path; undefined: nothing. */

@@ -114,6 +114,14 @@ describe('a request for an alias', () => {
     expect(ask(queue, 'a')).toMatchObject([{ headers: { 'x-served-model': 'big' } }]);
   });
 
+  it('is listed for callers who ask for a name that there is not', () => {
+    const queue = queueWith({ a: alias('big'), b: alias('gone') });
+    worker(queue, 'big');
+    expect(ask(queue, 'aa')).toMatchObject([
+      { kind: 'refused', message: expect.stringMatching(/"aa" is not served here; models: big, a$/) },
+    ]);
+  });
+
   it('is told of its own model where none of its steps has a worker', () => {
     const queue = queueWith({ a: alias('big', { then: ['small'], on: ['no_worker'] }) });
     expect(ask(queue, 'a')).toMatchObject([

@@ -47,6 +47,17 @@ describe('the aliases of a fleet file', () => {
     });
   });
 
+  it('may be all that a file has, which then says that it has no pools', () => {
+    const aliases = 'aliases: { a: { to: [{ model: b }] } }';
+    const faults = (text: string) =>
+      readFleetText(text, {}).faults.map(({ path, text }) => `${path}: ${text}`);
+    expect(faults(aliases)).toEqual([
+      'providers: is missing; write "providers: {}" if you start all workers yourself',
+      'pools: is missing; write "pools: {}" if you start all workers yourself',
+    ]);
+    expect(faults(`providers: {}\npools: {}\n${aliases}`)).toEqual([]);
+  });
+
   it.each([
     [
       'unknown fields',
