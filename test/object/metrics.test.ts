@@ -16,6 +16,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 const WITHOUT_SAMPLES: Record<string, string> = {
   worker_vllm_expected_start_seconds: 'gauge pool',
   worker_vllm_cost_dollars_total: 'counter pool, tenant',
+  worker_vllm_mirrored_requests_total: 'counter alias, model, outcome',
 };
 
 it('GET /metrics shows what has happened, with zeros for what has not', async () => {

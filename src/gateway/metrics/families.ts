@@ -43,7 +43,6 @@ function relayFamilies({ streams, received_bytes }: RelayMetrics): Family[] {
 }
 
 function mirrorFamilies(mirrors: readonly MirrorCount[]): Family[] {
-  if (mirrors.length === 0) return [];
   return [
     {
       name: 'mirrored_requests_total',
