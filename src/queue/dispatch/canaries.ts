@@ -41,12 +41,12 @@ function nextLook({ workers }: Core): number | null {
 }
 
 /** Says whether the job is left to the other versions, which have had too few requests for one more here. */
-function isHeldBack(core: Core, worker: Worker, job: Job): boolean {
+export function isHeldBack(core: Core, worker: Worker, job: Job): boolean {
   const { canary } = worker;
   if (canary === null || !isOf(worker, canary) || isDue(canary) || isRest(job)) return false;
-  const hasOthers = core.workers
-    .all()
-    .some((other) => other.canary === canary && !isOf(other, canary) && takes(core, other, job));
+  const hasOthers = core.workers.has(
+    (other) => other.canary === canary && !isOf(other, canary) && takes(core, other, job),
+  );
   if (hasOthers) canary.looksAt ??= core.now() + LOOK_AGAIN_MS;
   return hasOthers;
 }

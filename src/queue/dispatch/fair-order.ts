@@ -3,6 +3,7 @@ import type { Job, WaitingJob } from '../job.ts';
 import { workerAlone } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { servesModel, type Worker } from '../state/worker.ts';
+import { isHeldBack } from './canaries.ts';
 import { olderOf } from './choose.ts';
 import { mayBeGiven } from './equals.ts';
 import { mayHaveAgain } from './retries.ts';
@@ -74,7 +75,10 @@ function fairJobs(
   for (const share of line.inOrder()) {
     if (share.counter > least + WARM_SLACK) break;
     const isWanted = (job: WaitingJob) =>
-      !worker.declined.has(job.id) && mayBeGiven(core, worker, job) && mayHaveAgain(core, job, worker);
+      !worker.declined.has(job.id) &&
+      mayBeGiven(core, worker, job) &&
+      mayHaveAgain(core, job, worker) &&
+      !isHeldBack(core, worker, job);
     const waiting = share.firstFor(models, most - found.length, isWanted);
     if (found.length === 0) {
       const stored = nextStored(core, worker, place, share);

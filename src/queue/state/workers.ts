@@ -156,6 +156,12 @@ export class Workers {
     return [...this.#byId.values()];
   }
 
+  /** Says whether there is such a worker among those that are connected. */
+  has(isWanted: (worker: Worker) => boolean): boolean {
+    for (const worker of this.#byId.values()) if (isWanted(worker)) return true;
+    return false;
+  }
+
   /** Returns the workers that are connected or may reconnect. @param now epoch ms */
   present(now: number): Serving[] {
     const away = [...this.#away.values()].filter(({ until }) => until > now);

@@ -82,6 +82,23 @@ describe('a new version that is tried', () => {
     },
   );
 
+  it('gets the rest of an answer that waits behind what is held back', () => {
+    const queue = new QueueHarness();
+    const old = queue.worker('old', { instance: { version: 'old', model_identity: 'a' } });
+    const news = queue.worker('new', { instance: { version: 'new', model_identity: 'b' } });
+    share(queue, 0.1);
+    const waits = { wait_for_slot_ms: 60_000 };
+    for (const job_id of ['first', 'second', 'behind']) queue.request({ job_id, ...waits });
+    const facts = { worker_id: 'gone', tokens: 1, kept: 2, why: 'it broke', moves: 1, failures: 1 };
+    const times = { given_ms_ago: 9, first_token_ms_ago: 5, newest_first_token_ms_ago: 5 };
+    queue.request({ job_id: 'rest', ...waits, moved: { ...facts, ...times, model_identity: 'b' } });
+    end(queue, news);
+    expect([old, news].map((worker) => worker.frames('job').map(({ job_id }) => job_id))).toEqual([
+      ['second'],
+      ['first', 'rest'],
+    ]);
+  });
+
   it('gets a request that failed at the others at once, as if there was no trial', () => {
     const queue = new QueueHarness();
     queue.worker('old', { ...OLD, capacity: 100 });
