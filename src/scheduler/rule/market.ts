@@ -292,12 +292,14 @@ const LAUNCH_RESERVE_MS = 30 * 60_000;
 const DRAIN_RESERVE_MS = 5 * 60_000;
 const HOUR_MS = 3_600_000;
 
+type Limit = 'hour' | 'day';
+
 /** The remaining budget, which each decided launch reduces. */
 export class Budget {
   /** The price of everything that is not known to have ended, US dollars an hour. */
   perHour: number;
-  /** The limit that prevented a launch; null: none did. */
-  stoppedBy: 'hour' | 'day' | null = null;
+  /** The limit that prevented a launch that is needed; null: none did. */
+  stoppedBy: Limit | null = null;
   readonly #limits: { per_hour?: number; per_day?: number };
   readonly #spentToday: number;
   readonly #leftOfDayMs: number;
@@ -316,18 +318,14 @@ export class Budget {
       .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
   }
 
-  /** Takes a launch's price off the budget. @returns false if a limit forbids it; `stoppedBy` then names the limit */
-  take(pricePerHour: number): boolean {
+  /** Takes a launch's price off the budget. @returns the limit that forbids it; null: none, and the price is taken */
+  take(pricePerHour: number): Limit | null {
     const { per_hour, per_day } = this.#limits;
     const after = this.perHour + pricePerHour;
-    if (per_hour !== undefined && after > per_hour + 1e-9) this.stoppedBy = 'hour';
-    else if (per_day !== undefined && this.#spentIn(LAUNCH_RESERVE_MS, after) > per_day)
-      this.stoppedBy = 'day';
-    else {
-      this.perHour = after;
-      return true;
-    }
-    return false;
+    if (per_hour !== undefined && after > per_hour + 1e-9) return 'hour';
+    if (per_day !== undefined && this.#spentIn(LAUNCH_RESERVE_MS, after) > per_day) return 'day';
+    this.perHour = after;
+    return null;
   }
 
   /** Whether the daily budget is used up, which drains every worker. */
@@ -344,9 +342,9 @@ export class Budget {
     return this.#spentToday + (perHour * Math.min(ms, this.#leftOfDayMs)) / HOUR_MS;
   }
 
-  inWords(): string {
+  inWords(limit: Limit | null): string {
     const { per_hour, per_day } = this.#limits;
-    if (this.stoppedBy === 'hour') {
+    if (limit === 'hour') {
       return `the budget of $${per_hour} an hour is reached: $${this.perHour.toFixed(2)} an hour run`;
     }
     return `the budget of $${per_day} a day is reached: $${this.#spentToday.toFixed(2)} are spent today`;

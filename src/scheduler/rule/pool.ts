@@ -94,7 +94,7 @@ export function decidePool(asked: Asked): Answer {
     const text = `Version ${judged.version} is stopped: ${judged.reason} It goes back to ${judged.back_to}.`;
     return answer(target.wanted, text, [...failed, ...verdict], target);
   }
-  const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords() : '';
+  const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords(budget.stoppedBy) : '';
   const floor = Math.max(target.floor, floorOf(round, memory, target, capacity, start));
   const plan = isOver
     ? shrinkTo(round, 0, why, memory, failed)

@@ -145,6 +145,7 @@ function launchBeside(round: Round, { before, unpaired }: Given): Plan {
     reason: `Its pool goes over to version ${wanted}.`,
     replaces: unpaired.map(({ id }) => id),
     only: { version: wanted, most, breaker: breakers.wanted },
+    isBeside: true,
   });
   const { length } = plan.steps;
   return length > 0 ? { ...plan, text: `${plural(length, 'new one')} launched beside.` } : plan;

@@ -163,10 +163,16 @@ interface Wanted {
   replaces: readonly string[];
   /** The version; left out: what `launchable` says. */
   only?: Launchable;
+  /** Whether they are launched beside workers that serve: if the budget forbids that, the pool lacks nothing. */
+  isBeside?: boolean;
 }
 
 /** Plans `count` launches, or as many of them as are allowed; the text says why there are no more. */
-export function launches(round: Round, count: number, { reason, replaces, only }: Wanted): Plan {
+export function launches(
+  round: Round,
+  count: number,
+  { reason, replaces, only, isBeside = false }: Wanted,
+): Plan {
   const { config_id } = round.pool;
   const steps: Step[] = [];
   const { needless, replaced } = round.rollout;
@@ -176,7 +182,7 @@ export function launches(round: Round, count: number, { reason, replaces, only }
   let stopped: Omit<Plan, 'steps'> = { text: '' };
   for (const { version, most, breaker } of only ? [only] : launchable(round.rollout, round.have)) {
     for (let left = most; left > 0 && steps.length < count; left -= 1) {
-      const found = chosen(round, { version, breaker }, staying);
+      const found = chosen(round, { version, breaker }, staying, isBeside);
       if ('text' in found) {
         stopped = found;
         break;
@@ -201,11 +207,13 @@ type Chosen = Pick<Extract<Decision, { kind: 'launch' }>, 'machine' | 'price_per
 /**
  * Takes a machine for one launch off the market and the budget, or says why there is none.
  * @param staying the workers that the pool keeps
+ * @param isBeside whether it is launched beside a worker that serves
  */
 function chosen(
   { pool, market, budget, spot }: Round,
   { version, breaker }: Pick<Launchable, 'version' | 'breaker'>,
   staying: readonly Staying[],
+  isBeside: boolean,
 ): Chosen | Omit<Plan, 'steps'> {
   const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
   if (breaker.kind === 'open') return { text: `Launching is stopped until it is resumed: ${breaker.why}.` };
@@ -220,8 +228,11 @@ function chosen(
   }
   const { machine, learned } = choice.candidate;
   const { price_per_hour } = learned;
-  if (!budget.take(price_per_hour))
-    return { text: `None can be launched: ${budget.inWords()}.`, isFull: true };
+  const limit = budget.take(price_per_hour);
+  if (limit !== null) {
+    if (!isBeside) budget.stoppedBy = limit;
+    return { text: `None can be launched: ${budget.inWords(limit)}.`, isFull: true };
+  }
   market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
   return { machine, price_per_hour, is_stand_in: choice.is_stand_in };
 }

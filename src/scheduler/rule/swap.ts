@@ -39,7 +39,7 @@ export function goOnSwapping(round: Round, memory: PoolMemory, target: Target, s
     const text = `${why} But max is ${max}, which leaves no room for one beside the worker that it would replace.`;
     return { steps: [], text };
   }
-  const launched = launches(round, 1, { reason: why, replaces: [next.id] });
+  const launched = launches(round, 1, { reason: why, replaces: [next.id], isBeside: true });
   if (launched.steps.length === 0) return launched;
   return { ...launched, text: `${why} One is launched in the place of one that serves.` };
 }

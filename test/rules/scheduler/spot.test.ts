@@ -231,6 +231,17 @@ describe('an on-demand machine that stands in', () => {
     expect(full.pools[0]?.text).toMatch(/^Spot machines are to be had again\. But max is 2/);
   });
 
+  it('stays without the money for both, which is no lack of it: pools without a worker are launched', () => {
+    const decided = now(of([base, standIn], busy(2), { budget: { per_hour: 2 } }));
+    expect(decided.decisions).toEqual([]);
+    expect(decided.pools[0]?.text).toBe(
+      'None can be launched: the budget of $2 an hour is reached: $2.00 an hour run.',
+    );
+    expect(decided.stopped_by_budget).toBeNull();
+    const short = now(of([base, standIn], busy(3), { budget: { per_hour: 2 } }));
+    expect(short.stopped_by_budget).toBe('hour');
+  });
+
   it('is no stand-in any more where the base needs it', () => {
     expect(now(of([standIn, spot('ready')], busy(2))).decisions).toEqual([]);
   });
@@ -279,6 +290,13 @@ describe('a pool that goes over to another version and to other machines at once
     const decided = now(of([base, old, soon], { ...busy(2), versions: proved }));
     expect(launched(decided)).toEqual([]);
     expect(drained(decided)).toEqual([old.id]);
+  });
+
+  it('lacks no money where there is none for a new worker beside the old one', () => {
+    const decided = now(of([base, old], { ...busy(2), versions }, { budget: { per_hour: 2 } }));
+    expect(decided.decisions).toEqual([]);
+    expect(decided.pools[0]?.text).toContain('the budget of $2 an hour is reached');
+    expect(decided.stopped_by_budget).toBeNull();
   });
 
   it('exchanges no machine while the version of its workers is not proved', () => {
