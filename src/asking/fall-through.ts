@@ -34,7 +34,7 @@ export function fallOf<Answer>(outcome: Ended<Answer>): NonNullable<WaitingReque
 }
 
 /** The words of engines about a prompt that is longer than they take. */
-const TOO_LONG = /context_length_exceeded|context (?:length|size|window)/i;
+const TOO_LONG = /context_length_exceeded|context (?:length|size|window)|model length|prompt is too long/i;
 
 /**
  * Returns what is wrong with the answer of an engine for which its alias has another step; null if the answer is passed

@@ -149,6 +149,17 @@ describe('a request for an alias', () => {
     expect(road.opened).toEqual(['one-0', 'one-1', 'one-2', 'two-0']);
   });
 
+  it.each([
+    "This model's maximum context length is 4096 tokens.",
+    'The decoder prompt (length 5000) is longer than the maximum model length of 4096.',
+    'the request exceeds the available context size, try increasing it',
+    'prompt is too long: 210000 tokens > 200000 maximum',
+  ])('goes on where an engine finds it too long: %s', async (text) => {
+    const road = new Road(['too_long'], ['too_long', 'serves']);
+    road.errors.set('one', { status: 400, text });
+    expect(await road.ask()).toEqual({ kind: 'answer', answer: 'two-0' });
+  });
+
   it.each([400, 404, 413, 422, 429])(
     'is given what its engine says with %d of the request itself',
     async (status) => {
