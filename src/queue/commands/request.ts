@@ -43,7 +43,10 @@ export function request(
   const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
   // If the request is from before a restart, the attempt that its worker goes on with is part of the same request.
   const wasResumed = core.admission.earlier.ended(asked.job_id);
-  const wasAdmitted = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
+  // An engine's error that the gateway does not pass on has ended the job here, but not the request.
+  const isTriedAgain = (asked.earlier?.attempts ?? 0) > 0;
+  const wasAdmitted =
+    wasResumed || isTriedAgain || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const replaced = takeOver(core, asked.job_id);
   core.admission.book.report(asked);
   const endMs = Math.min(
