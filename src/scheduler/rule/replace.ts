@@ -5,6 +5,7 @@ import { proofInWords } from './judge.ts';
 import { canaryPlaces } from './rollout.ts';
 import {
   end,
+  heldBackInWords,
   isHeard,
   launches,
   type Plan,
@@ -211,6 +212,9 @@ function withoutRoom(round: Round, { memory, unpaired }: Given, full: string): N
   const { pool, mine, rollout, capacity, market, takesJobs } = round;
   const { update, is_proved } = rollout.versions!;
   memory.no_room_since ??= market.now;
+  // A place that is made while no start of the version is tried would go to one of the version before.
+  const held = heldBackInWords(rollout.breakers.wanted, market.now);
+  if (held !== null) return { steps: [], text: `${full} ${held}` };
   if (missingPlaces(round) > 0 || (!is_proved && inFlight(round) > 0)) return { steps: [], text: full };
   const until = memory.no_room_since + update.patience * 1000;
   if (market.now < until) {

@@ -1,5 +1,6 @@
 import { type FailureCause, isFinal, type Launch } from '../launch.ts';
 import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../rule-types.ts';
+import type { Breaker } from './breaker.ts';
 import {
   type Capacity,
   inOrderOfVictims,
@@ -215,14 +216,12 @@ function chosen(
   staying: readonly Staying[],
   isBeside: boolean,
 ): Chosen | Omit<Plan, 'steps'> {
-  const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
-  if (breaker.kind === 'open') return { text: `Launching is stopped until it is resumed: ${breaker.why}.` };
-  if (breaker.kind === 'waiting')
-    return { text: `The next start is tried in ${seconds(breaker.until)}: ${breaker.why}.` };
+  const held = heldBackInWords(breaker, market.now);
+  if (held !== null) return { text: held };
   const candidates = candidatesOf(pool, market, version);
   const choice = spot ? chooseMixed(candidates, spot, staying, market.now) : choose(candidates, market.now);
   if (choice.kind === 'none') {
-    const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
+    const next = choice.until === null ? '' : `, asked again in ${secondsTo(choice.until, market.now)}`;
     const isFull = candidates.some((one) => one.isFull || one.isSoldOut);
     return { text: `None can be launched: ${choice.why}${next}.`, isFull };
   }
@@ -235,6 +234,18 @@ function chosen(
   }
   market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
   return { machine, price_per_hour, is_stand_in: choice.is_stand_in };
+}
+
+/** Says why failed starts hold the next one back, or returns null: they do not. */
+export function heldBackInWords(breaker: Breaker, now: number): string | null {
+  if (breaker.kind === 'closed') return null;
+  return breaker.kind === 'open'
+    ? `Launching is stopped until it is resumed: ${breaker.why}.`
+    : `The next start is tried in ${secondsTo(breaker.until, now)}: ${breaker.why}.`;
+}
+
+function secondsTo(until: number, now: number): string {
+  return `${Math.max(1, Math.round((until - now) / 1000))} s`;
 }
 
 export function end({ id }: Launch, cause: FailureCause | null, reason: string): Step {

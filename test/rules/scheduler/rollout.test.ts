@@ -212,6 +212,19 @@ describe('without room beside', () => {
     expect(pool.fewest).toBe(1);
   });
 
+  it('has none go first for a version that is not launched yet, after a start that failed', () => {
+    pool.serving(2, FULL);
+    pool.fates.set('b', 'ends');
+    pool.apply({ image: 'b' });
+    pool.pass(900, () => pool.shown.rollout?.state === 'stopped');
+    pool.pass(60);
+    expect(pool.images()).toBe('aa');
+    const of = (isFailed: boolean) =>
+      pool.fleet.rows().filter(({ cause }) => (cause === 'exited') === isFailed).length;
+    // One of before was drained for each try, and was launched again when it had failed.
+    expect([of(true), of(false)]).toEqual([5, 2 + 5]);
+  });
+
   it('keeps the only one that serves while there is work, and says what to type', () => {
     const [before] = pool.serving(1, { max: 1, update: { patience: 60 } });
     pool.fleet.running = { [before!.name]: 1 };
