@@ -34,7 +34,7 @@ export function roll(subject: Subject, configId: string, request: RollRequest, d
   return { ok: true, text: inWords(subject, configId, { before, next, pool, dryRun }), wanted: next.wanted };
 }
 
-type Refused = { refused: string; reason: 'unknown_version' | 'refused' };
+type Refused = { refused: string; reason: 'unknown_version' };
 
 function after(
   before: PoolVersions,

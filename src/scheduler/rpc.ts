@@ -257,7 +257,7 @@ export const Rolled = z.object({
 export type RollAnswer =
   | ({ ok: true } & z.infer<typeof Rolled>)
   /** The refusal of a roll. `unknown_version`: the version is not kept, or there is none to go back to. */
-  | { ok: false; reason: 'unknown_pool' | 'unknown_version' | 'refused'; message: string };
+  | { ok: false; reason: 'unknown_pool' | 'unknown_version'; message: string };
 
 /** The result of an action on a pool; `text` says what was done, or would be. */
 export const Controlled = z.object({ text: z.string(), control: PoolScaling.shape.control });

@@ -29,7 +29,6 @@ const CONTROLS: Record<PoolAction, string> = {
 const ROLL_REFUSALS = {
   unknown_pool: [404, 'pool_not_found'],
   unknown_version: [404, 'version_not_found'],
-  refused: [409, 'roll_refused'],
 } as const;
 
 /** Registers the routes by which operators and launchers report to the scheduler and ask it. */
@@ -137,11 +136,11 @@ export function schedulerRoutes(app: Gateway): void {
     tag: 'Fleet',
     summary: 'Replaces the workers of a pool by those of another version, or holds such a rollout',
     description:
-      '`anew` replaces each worker by one that is started with the same, `to` by one of a version that is kept, `back` by one of the version that served well before; `pause` holds a rollout, and `resume` goes on. docs/scheduling.md has the rule.',
+      '`anew` replaces each worker by one that is started with the same, `to` by one of a version that is kept, `back` by one of the version that served well before; `pause` holds a rollout, and `resume` goes on. docs/rollouts.md has the rule.',
     scopes: ['admin'],
     body: { schema: 'RollBody' },
     answers: { 200: { description: 'What was done, or would be.', content: { schema: 'Rolled' } } },
-    errors: [400, 404, 409, 413, 503],
+    errors: [400, 404, 413, 503],
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const { dry_run, ...request } = await bodyOf(context, RollBody, SPEC_BYTES, 'invalid_roll');
