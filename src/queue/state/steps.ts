@@ -25,6 +25,8 @@ interface Asked {
   unknown?: PoolChoice;
   /** The step that the request leaves, and why; left out: it begins. */
   fell?: Fall;
+  /** How long the request waits for a worker, ms; left out: it is a stored job. */
+  wait_for_worker_ms?: number;
 }
 
 /** The model that a request goes to, and its pool. */
@@ -59,17 +61,27 @@ export function resolve(core: Core, asked: Asked, id: string): Resolved | Unserv
   }
   const steps = stepsOf(core.aliases.table, model, keyOf(asked, id, core.aliases.table[model]!));
   const first = beginning(steps, asked.fell);
+  /** The first step whose pool is known, where none is served: its worker may come back. */
+  let away: number | null = null;
   for (let index: number | null = first; index !== null; index = nextStep(steps, index, 'no_worker')) {
     const choice = poolOf(steps[index]!.model);
     if (choice === null)
       return unservedOf(steps.slice(index).flatMap(({ model }) => (poolOf(model) ? [] : [model])));
-    if (!isServed(core, steps[index]!.model, choice)) continue;
+    if (!isServed(core, steps[index]!.model, choice)) {
+      if (choice.kind === 'pool') away ??= index;
+      continue;
+    }
     const cause = index > first ? 'no_worker' : (asked.fell?.cause ?? null);
     return { model: steps[index]!.model, choice, step: taken(model, steps, index, cause) };
   }
-  const choice = poolOf(steps[first]!.model) as PoolChoice;
-  const step = taken(model, steps, first, asked.fell?.cause ?? null);
-  return { model: step.model, choice, step };
+  const index = away ?? first;
+  const choice = poolOf(steps[index]!.model) as PoolChoice;
+  const step = taken(model, steps, index, index > first ? 'no_worker' : (asked.fell?.cause ?? null));
+  // Who waits for a worker may find one at another step afterwards; who does not need not ask for each of them.
+  const causes = asked.wait_for_worker_ms
+    ? step.causes
+    : step.causes.filter((cause) => cause !== 'no_worker');
+  return { model: step.model, choice, step: { ...step, causes } };
 }
 
 /**

@@ -115,6 +115,21 @@ describe('a request for an alias', () => {
     expect(ask(queue, 'a')).toMatchObject([{ headers: { 'x-served-model': 'big' } }]);
   });
 
+  it('is told of the first of its steps that had a worker where none has, once', () => {
+    const queue = queueWith({ a: alias('gone', { then: ['big', 'small'], on: ['no_worker'] }) });
+    for (const model of ['big', 'small']) queue.drop(worker(queue, model));
+    queue.advance(60);
+    const step = { index: 1, model: 'big', causes: [] };
+    expect(ask(queue, 'a')).toMatchObject([{ kind: 'refused', reason: 'no_worker', step }]);
+    const id = queue.job({
+      config_id: undefined,
+      job_type: 'engine_request',
+      payload: payload('a'),
+      model: 'a',
+    });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ config_id: 'pool-big', state: 'pending' });
+  });
+
   it('counts as one request where its engine failed and it is tried again', () => {
     const queue = queueWith({ a: alias('big', { then: ['small'], on: ['failed'] }) });
     const big = worker(queue, 'big');
