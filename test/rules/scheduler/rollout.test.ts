@@ -102,6 +102,17 @@ describe('a pool that is changed', () => {
     expect(pool.images()).toBe('a');
   });
 
+  it('starts the old version where nobody serves and the new one is refused', () => {
+    const [before] = pool.serving(1);
+    pool.fates.set('b', 'refused');
+    pool.apply({ image: 'b' });
+    pool.dies(before!);
+    pool.pass(3);
+    expect(pool.ready().map(({ id }) => id)).not.toContain(before!.id);
+    pool.pass(60, () => pool.images() === 'a');
+    expect(pool.images()).toBe('a');
+  });
+
   it('keeps no more than max where that is lowered meanwhile', () => {
     pool.serving(2);
     pool.fates.set('b', 'never registers');
