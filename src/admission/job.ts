@@ -22,7 +22,7 @@ export interface Job {
   /**
    * The features' data about the job. Without a cost in it, the job's token had no limits when the job was submitted.
    */
-  readonly extras: { readonly cost?: Cost };
+  readonly extras: { readonly cost?: Cost; readonly alias?: unknown };
 }
 
 /** A job that is a row of the queue's. */
@@ -52,5 +52,5 @@ export interface WaitingJob extends Job {
 export function weigh({ id, extras, config_id }: Pick<Job, 'id' | 'extras' | 'config_id'>): Weighed {
   const { model = null, served, ...cost }: Partial<Cost> = extras.cost ?? {};
   const names = new Set([model, served, config_id].filter((name) => name !== null && name !== undefined));
-  return { ...NO_COST, ...cost, id, names: [...names] };
+  return { ...NO_COST, ...cost, id, names: [...names], ...(extras.alias !== undefined && { falls: true }) };
 }

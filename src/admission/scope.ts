@@ -108,8 +108,11 @@ export function usedOf(scope: Scope, now: number): Record<keyof RateLimits, numb
   };
 }
 
-/** Returns the limit that forbids admitting a request that may cost this many tokens, or null. */
-export function overScope(scope: Scope, tokens: number, now: number): Found | null {
+/**
+ * Returns the limit that forbids admitting a request that may cost this many tokens, or null.
+ * @param isCounted whether the request counts here already
+ */
+export function overScope(scope: Scope, tokens: number, now: number, isCounted = false): Found | null {
   const { running, requests_per_minute, tokens_per_minute } = scope.limits;
   if (running !== undefined && scope.running >= running) {
     return { limit: 'running', most: running, opens_at: null };
@@ -124,7 +127,8 @@ export function overScope(scope: Scope, tokens: number, now: number): Found | nu
       return { limit: 'tokens_per_minute', most: tokens_per_minute, opens_at };
     }
   }
-  if (requests_per_minute !== undefined && scope.requests.sum(now) >= requests_per_minute) {
+  if (isCounted || requests_per_minute === undefined) return null;
+  if (scope.requests.sum(now) >= requests_per_minute) {
     const opens_at = scope.requests.fallsTo(requests_per_minute - 1, now);
     return { limit: 'requests_per_minute', most: requests_per_minute, opens_at };
   }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Alias } from '../../../src/aliases/alias.ts';
-import { limited } from '../../support/limited-requests.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
@@ -128,20 +127,6 @@ describe('a request for an alias', () => {
       model: 'a',
     });
     expect(queue.queue.read('get', id, null)).toMatchObject({ config_id: 'pool-big', state: 'pending' });
-  });
-
-  it('counts as one request where its engine failed and it is tried again', () => {
-    const queue = queueWith({ a: alias('big', { then: ['small'], on: ['failed'] }) });
-    const big = worker(queue, 'big');
-    const more = { job_id: 'one', ...limited({ requests_per_minute: 1 }) };
-    ask(queue, 'a', more);
-    const { job_id, fence_token } = big.lastJob();
-    queue.say(big, { type: 'job_result', job_id, fence_token, result: { http_status: 500 } });
-    const earlier = { attempts: 1, fence_token: 0, elapsed_ms: 5, failed_at: ['w-big'] };
-    expect(ask(queue, 'a', { ...more, earlier })).not.toMatchObject([{ kind: 'refused' }]);
-    expect(ask(queue, 'a', { ...more, job_id: 'other' })).toMatchObject([
-      { kind: 'refused', reason: 'over_limit' },
-    ]);
   });
 
   it('is listed for callers who ask for a name that there is not', () => {
