@@ -36,6 +36,8 @@ function specOf(image: string) {
         slots: LAUNCHED.slots,
         max: 4,
         keep_warm: '30s',
+        // The load may want all of `max`: an old machine then soon ends before its replacement starts.
+        update: { patience: '5s' },
         machines: [{ provider: 'runpod', instance_type: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
       },
     },
