@@ -106,14 +106,18 @@ export class Disk implements Sql {
       CREATE TEMP TRIGGER deleted AFTER DELETE ON jobs BEGIN SELECT seen(OLD.id, 'deleted', ${values('OLD')}); END;`);
   }
 
-  /** For looking only: a job of the same pool that was never dispatched, is ready and has a higher priority, or null. */
+  /**
+   * For looking only: a job of the same pool that was never dispatched, is ready and has a higher priority, or null. One
+   * for another model needs other workers.
+   */
   waitingBefore(jobId: string): string | null {
     const found = this.#database
       .prepare(
         `SELECT other.id FROM jobs AS job JOIN jobs AS other USING (config_id)
          WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.is_held = 0 AND other.priority >= 0
            AND other.id NOT LIKE 'batch_%'
-           AND other.fence_token = 0`,
+           AND other.fence_token = 0
+           AND (other.model IS NULL OR job.model IS NULL OR other.model = job.model)`,
       )
       .get(jobId);
     return found ? String(found.id) : null;
