@@ -1,3 +1,4 @@
+import type { AliasTable } from '../aliases/alias.ts';
 import { type Alarm, createTables, type Sql } from '../durable/ports.ts';
 import {
   bounds,
@@ -38,6 +39,8 @@ import { type Objectives, USUAL_OBJECTIVES } from './view/pool-row.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-row.ts';
 import { WorkerFigures } from './worker-figures.ts';
+
+const NO_ALIASES: AliasTable = {};
 
 /** The pause between two sweeps, ms: what expires in between is deleted by the next sweep. */
 const SWEEP_PAUSE_MS = 1000;
@@ -174,8 +177,7 @@ export class Fleet {
     return {
       wants: this.#hasShare ? null : 'full',
       starts: this.starts(),
-      // A file that an older version stored has none.
-      aliases: this.scheduler.specs.current()?.spec.aliases ?? {},
+      aliases: this.aliases,
     };
   }
 
@@ -233,6 +235,12 @@ export class Fleet {
   /** Notes the levels of the pools, for their history. */
   #level(): void {
     this.#pools.level(this.machines.heard(), this.scheduler.prices(), this.#ports.now());
+  }
+
+  /** The aliases of the fleet's file: another object after each change of the file. */
+  get aliases(): AliasTable {
+    // A file that an older version stored has none.
+    return this.scheduler.specs.current()?.spec.aliases ?? NO_ALIASES;
   }
 
   /** Lists every pool that the scheduler starts workers for. */

@@ -250,10 +250,11 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
 
   /** Runs an operator's command, of which the scheduler takes note at once. */
   async #told<T>(work: () => T): Promise<T> {
+    const before = this.#fleet.aliases;
     const answer = this.#shown(work);
     this.#scheduling.wake();
     // The queue is told of aliases with the answer to its report; if it does not report now, its next report will do.
-    await this.#askQueue();
+    if (this.#fleet.aliases !== before) await this.#askQueue();
     return answer;
   }
 
