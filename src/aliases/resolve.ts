@@ -1,6 +1,7 @@
 import {
   type Alias,
   type AliasTable,
+  CAUSES,
   type Cause,
   MOST_DEPTH,
   modelOf,
@@ -67,8 +68,7 @@ export function nextStep(steps: readonly Step[], from: number, cause: Cause): nu
 
 /** Returns the causes for which a request goes on from a step. */
 export function causesAfter(steps: readonly Step[], from: number): Cause[] {
-  const causes: Cause[] = ['no_worker', 'queue_full', 'starting_over', 'failed', 'too_long'];
-  return causes.filter((cause) => nextStep(steps, from, cause) !== null);
+  return CAUSES.filter((cause) => nextStep(steps, from, cause) !== null);
 }
 
 /** Returns how long a request waits for the start of a worker before it goes on, ms; null if it does not go on. */

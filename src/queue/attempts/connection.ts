@@ -6,7 +6,7 @@ import { type Core, leasedBy, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import type { Connection } from '../store/ports.ts';
 import { endSession, findTokenName } from '../store/session-table.ts';
-import { releaseAttempt } from './end.ts';
+import { MACHINE_TAKEN, releaseAttempt } from './end.ts';
 
 /*
  * Rules about a worker's connection: how long its leases last, which connections may be its own, and what becomes of
@@ -26,7 +26,7 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
   for (const job of leasedBy(core, worker.session.worker_id)) {
     // A machine that is taken away does not come back, and its jobs are not to blame.
     if (worker.session.preempted && job.mode === 'stored') {
-      releaseAttempt(core, job, 'its machine was taken away');
+      releaseAttempt(core, job, MACHINE_TAKEN);
       continue;
     }
     storeOf(core, job).orphan(job, graceEnds, ORPHANED.byWorker);

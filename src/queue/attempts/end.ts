@@ -204,6 +204,9 @@ interface Released {
   partial?: PartialAnswer | undefined;
 }
 
+/** Why a job whose worker had notice that its machine goes is put back: nothing is charged for it. */
+export const MACHINE_TAKEN = 'its machine was taken away';
+
 /**
  * Puts a job back to pending without charging its attempt. If a relay carries the answer to a waiting job, the gateway
  * requests the job again.

@@ -5,7 +5,14 @@ import {
   nextExpiry,
   nextHalfOpen,
 } from '../attempts/connection.ts';
-import { endUnfinished, failAttempt, releaseAttempt, revoke, timePassed } from '../attempts/end.ts';
+import {
+  endUnfinished,
+  failAttempt,
+  MACHINE_TAKEN,
+  releaseAttempt,
+  revoke,
+  timePassed,
+} from '../attempts/end.ts';
 import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
 import { ORPHANED, OVERDUE, type StoredJob, type WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
@@ -88,7 +95,7 @@ function expireLease(core: Core, job: StoredJob): void {
   const { id: job_id, worker_id, fence_token } = job;
   core.log('warn', 'lease expired', { job_id, worker_id, fence_token });
   const holder = worker_id === null ? null : core.workers.byId(worker_id);
-  if (holder?.session.preempted) releaseAttempt(core, job, 'its machine was taken away');
+  if (holder?.session.preempted) releaseAttempt(core, job, MACHINE_TAKEN);
   else {
     const message = 'the lease ran out: the worker was gone or did not renew it';
     failAttempt(core, job, { message, code: 'lease_expired', retryable: true }, 'queue');

@@ -10,7 +10,7 @@ import {
 import { givenAt, resumeRequest } from '../attempts/account.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { denyWorker, leaseSecondsFor } from '../attempts/connection.ts';
-import { breakUnknown, failAttempt, releaseAttempt } from '../attempts/end.ts';
+import { breakUnknown, failAttempt, MACHINE_TAKEN, releaseAttempt } from '../attempts/end.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import { emit } from '../events/projection.ts';
 import type { Job } from '../job.ts';
@@ -56,7 +56,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     const resumed = resumeListed(core, worker, frame.jobs ?? [], lost, before === null);
     if (bootBefore !== null && bootBefore === session.boot_id) {
       reclaimUnlisted(core, worker, 'the worker is back and never received it');
-    } else reclaimUnlisted(core, worker, before?.session.preempted ? 'its machine was taken away' : null);
+    } else reclaimUnlisted(core, worker, before?.session.preempted ? MACHINE_TAKEN : null);
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
   forgetCharges(worker);
