@@ -162,7 +162,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a worker that drains is given jobs',
     file: 'src/scheduler/machines.ts',
-    line: "if (launch) return launch.state === 'draining' || launch.state === 'terminating';",
+    line: 'if (launch) return isEnding(launch);',
     becomes: 'if (launch) return false;',
   },
   {

@@ -1,18 +1,6 @@
 import { FIRST_TOKEN_BOUNDS, type RequestRecord } from '../protocol/index.ts';
-import { type Buckets, MINUTE_MS, percentilesOf } from './history/chunk.ts';
-
-/** What workers did in the last ten minutes; a figure is null where nothing is known. */
-export interface Figures {
-  /** The requests that the workers answered, and the attempts at which they failed. */
-  requests: number;
-  /** The failures among them that are the workers' or their engines' fault. */
-  errors: number;
-  /** The time from a request's slot to its first token, so that the wait for a slot does not count. */
-  first_token_p50_ms: number | null;
-  first_token_p95_ms: number | null;
-  /** The speed of one answer while it came. */
-  tokens_per_second: number | null;
-}
+import type { WorkersFigures } from '../scheduler/rule-types.ts';
+import { addTo, type Buckets, bucketOf, MINUTE_MS, percentilesOf } from './history/chunk.ts';
 
 /** What one worker did in one minute. */
 interface Minute {
@@ -50,15 +38,12 @@ export class WorkerFigures {
   }
 
   /** Returns the figures of some workers together, such as those of one version. @param now epoch ms */
-  of(workerIds: Iterable<string>, now: number): Figures {
+  of(workerIds: Iterable<string>, now: number): WorkersFigures {
     const first = minuteOf(now) - MINUTES + 1;
     const all = [...workerIds].flatMap((id) => this.#byWorker.get(id) ?? []);
     const minutes = all.filter(({ minute }) => minute >= first);
     const firstTokens: Buckets = {};
-    for (const minute of minutes) {
-      for (const [bucket, count] of Object.entries(minute.firstTokens))
-        bump(firstTokens, Number(bucket), count);
-    }
+    for (const minute of minutes) addTo(firstTokens, minute.firstTokens);
     const percentiles = percentilesOf(firstTokens, FIRST_TOKEN_BOUNDS);
     const seconds = sum(minutes.map((minute) => minute.seconds));
     return {
@@ -86,7 +71,8 @@ export class WorkerFigures {
     if (status >= 500) minute.errors += count;
     if (outcome !== 'succeeded') return;
     const firstToken = record.first_token_ms;
-    if (firstToken !== null) bump(minute.firstTokens, bucketOf(firstToken - wait_ms), count);
+    if (firstToken !== null)
+      addTo(minute.firstTokens, { [bucketOf(FIRST_TOKEN_BOUNDS, firstToken - wait_ms)]: count });
     // The tokens after the first one come from the time of the first one on.
     const tokens = firstToken === null ? (tokens_out ?? 0) : (tokens_out ?? 0) - 1;
     const seconds = (total_ms - (firstToken ?? wait_ms)) / 1000;
@@ -110,15 +96,6 @@ export class WorkerFigures {
 
 function minuteOf(now: number): number {
   return Math.floor(now / MINUTE_MS);
-}
-
-function bucketOf(ms: number): number {
-  const bucket = FIRST_TOKEN_BOUNDS.findIndex((bound) => ms / 1000 <= bound);
-  return bucket < 0 ? FIRST_TOKEN_BOUNDS.length : bucket;
-}
-
-function bump(buckets: Buckets, bucket: number, count: number): void {
-  buckets[bucket] = (buckets[bucket] ?? 0) + count;
 }
 
 function sum(values: readonly number[]): number {

@@ -71,6 +71,11 @@ export function isFinal({ state }: Pick<Launch, 'state'>): boolean {
   return state === 'gone' || state === 'failed';
 }
 
+/** Returns whether the machine of a launch is on its way out: it gets no more jobs, and costs until it is gone. */
+export function isEnding({ state }: Pick<Launch, 'state'>): boolean {
+  return state === 'draining' || state === 'terminating';
+}
+
 export type Launch = z.infer<typeof schemas.Launch>;
 
 export type LaunchRow = z.infer<typeof schemas.LaunchRow>;

@@ -1,5 +1,5 @@
 import type { Core } from './core.ts';
-import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
+import { isEnding, isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
 import { wantedBy } from './machines.ts';
 import type { Decision } from './rule-types.ts';
 import type { Controls } from './state.ts';
@@ -92,7 +92,7 @@ function change(core: Core, launch: LaunchRecord, decision: Extract<Decision, { 
 /** Ends a launch: a ready worker is drained; others are terminated, since they have no jobs to lose. */
 export function giveUp(core: Core, launch: LaunchRecord): void {
   const { state } = launch;
-  if (isFinal(launch) || state === 'draining' || state === 'terminating') return;
+  if (isFinal(launch) || isEnding(launch)) return;
   const now = core.now();
   core.launches.save(state === 'ready' ? moved(launch, 'draining', now) : terminated(launch, now));
 }

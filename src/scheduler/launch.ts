@@ -1,6 +1,6 @@
-import { type FailureCause, isFinal, type Launch, type LaunchState } from '../protocol/scaling.ts';
+import { type FailureCause, isEnding, isFinal, type Launch, type LaunchState } from '../protocol/scaling.ts';
 
-export { type FailureCause, isFinal, type Launch, type LaunchState };
+export { type FailureCause, isEnding, isFinal, type Launch, type LaunchState };
 
 /**
  * The steps between the states of a launch: one machine that the scheduler wants or has wanted. A launch is written

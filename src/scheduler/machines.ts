@@ -1,5 +1,5 @@
 import type { AdapterState, Heartbeat, Instance } from '../protocol/index.ts';
-import { isFinal, type LaunchRecord } from './launch.ts';
+import { isEnding, isFinal, type LaunchRecord } from './launch.ts';
 
 /** A connected worker, as the queue reports it. */
 export interface SessionShare {
@@ -119,7 +119,7 @@ export function cordonOf({ byName }: MachineMap, prefix: string): string[] {
   const isCordoned = (machine: Machine) => {
     const launch = wantedBy(machine);
     // Nobody knows which machine of a name runs the worker's jobs; the one that a launch wants is assumed to.
-    if (launch) return launch.state === 'draining' || launch.state === 'terminating';
+    if (launch) return isEnding(launch);
     const { orphans, session, worker_id } = machine;
     return orphans.length > 0 || (session !== null && worker_id.startsWith(prefix));
   };

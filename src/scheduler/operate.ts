@@ -1,6 +1,6 @@
 import { giveUp } from './act.ts';
 import type { Core } from './core.ts';
-import { exists } from './launch.ts';
+import { exists, isEnding } from './launch.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } from './rpc.ts';
 import { type FleetSpec, type PoolSpec, type ProviderSpec, USUAL_UPDATE } from './spec.ts';
 import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
@@ -257,6 +257,13 @@ interface Subject {
   applied: AppliedSpec | null;
 }
 
+/** Refuses an operator's command about a pool that the fleet does not have. */
+export function unknownPool(applied: AppliedSpec | null, configId: string) {
+  const known = Object.keys(applied?.spec.pools ?? {}).join(', ');
+  const message = `The fleet has no pool "${configId}"${known ? `, only ${known}` : ''}.`;
+  return { ok: false, reason: 'unknown_pool', message } as const;
+}
+
 /** Carries out an operator's action on one pool. */
 export function control(
   { core, controls, applied }: Subject,
@@ -265,11 +272,7 @@ export function control(
   dryRun: boolean,
 ): ControlAnswer {
   const spec = applied?.spec.pools[configId];
-  if (!spec) {
-    const known = Object.keys(applied?.spec.pools ?? {}).join(', ');
-    const message = `The fleet has no pool "${configId}"${known ? `, only ${known}` : ''}.`;
-    return { ok: false, reason: 'unknown_pool', message };
-  }
+  if (!spec) return unknownPool(applied, configId);
   const now = core.now();
   const own = core.launches.alive().filter(({ config_id }) => config_id === configId);
   const before = controls.of(configId);
@@ -300,7 +303,7 @@ export function control(
         const message = `${configId} is ${before.control}: resume it first.`;
         return { ok: false, reason: 'refused', message };
       }
-      const staying = own.filter(({ state }) => state !== 'draining' && state !== 'terminating').length;
+      const staying = own.filter((launch) => !isEnding(launch)).length;
       if (staying >= spec.max) {
         const message = `${configId} has ${countOfWorkers(staying)} already, and its max is ${spec.max}: raise it in the fleet's file.`;
         return { ok: false, reason: 'refused', message };

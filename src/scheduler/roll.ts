@@ -1,7 +1,9 @@
 import { workerName } from '../protocol/index.ts';
 import type { Core } from './core.ts';
+import { unknownPool } from './operate.ts';
 import type { AppliedSpec, RollAnswer, RollRequest } from './rpc.ts';
 import { isStarting, startSeconds } from './rule/capacity.ts';
+import { PROOF_MS } from './rule/judge.ts';
 import { type PoolSpec, USUAL_UPDATE } from './spec.ts';
 import type { Controls } from './state.ts';
 import { differenceInWords } from './version.ts';
@@ -19,11 +21,7 @@ export function roll(subject: Subject, configId: string, request: RollRequest, d
   const { core, versions, controls, applied } = subject;
   const pool = applied?.spec.pools[configId];
   const before = versions.of(configId);
-  if (!pool || !before) {
-    const known = Object.keys(applied?.spec.pools ?? {}).join(', ');
-    const message = `The fleet has no pool "${configId}"${known ? `, only ${known}` : ''}.`;
-    return { ok: false, reason: 'unknown_pool', message };
-  }
+  if (!pool || !before) return unknownPool(applied, configId);
   const next = after(before, pool, request, core.now());
   if ('refused' in next) return { ok: false, reason: next.reason, message: `${configId}: ${next.refused}` };
   if (!dryRun) {
@@ -104,9 +102,7 @@ function inWords(
   } else {
     const [to, from] = [next, before].map(({ kept, wanted }) => kept.find((one) => one.version === wanted)!);
     const what = differenceInWords(to!.started_with, from?.started_with ?? null);
-    sentences.push(
-      `${configId} ${dryRun ? 'would be' : 'is'} rolled from ${before.wanted} to ${next.wanted}: ${what}.`,
-    );
+    sentences.push(`${configId} ${would} rolled from ${before.wanted} to ${next.wanted}: ${what}.`);
     const isUnderWay = own.some(({ version }) => version !== before.wanted);
     if (isUnderWay) sentences.push(`The rollout to ${before.wanted}, which was under way, ends with that.`);
   }
@@ -136,7 +132,7 @@ function planInWords(
   const alive = core.launches.alive().filter(({ config_id }) => config_id === configId).length;
   const beside = Math.max(0, Math.min(update.surge, max - alive));
   const hasToWait = beside === 0 && update.unavailable === 0;
-  const proofSeconds = Math.max(PROOF_SECONDS, update.canary?.for ?? 0);
+  const proofSeconds = Math.max(PROOF_MS / 1000, update.canary?.for ?? 0);
   const waitSeconds = hasToWait ? update.patience : 0;
   const minutes = Math.ceil(((inOrder.length / atOnce) * start.p80 + proofSeconds + waitSeconds) / 60);
   const price = Math.max(0, ...inOrder.map(({ price_per_hour }) => price_per_hour)) * beside;
@@ -147,9 +143,6 @@ function planInWords(
       : `no room beside the old ones, so one of them first${hasToWait ? `, once there was none for ${Math.ceil(update.patience / 60)} min` : ''}`;
   return `In this order: ${inOrder.map(({ name }) => workerName(name)).join(', ')}; ${first}; about ${minutes} min${cost}.`;
 }
-
-/** The first worker of a version is watched for so long, s, before others follow. */
-const PROOF_SECONDS = 120;
 
 function plural(count: number): string {
   return count === 1 ? '1 worker is' : `${count} workers are`;

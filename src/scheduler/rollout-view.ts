@@ -1,5 +1,5 @@
 import type { PoolScaling } from '../protocol/index.ts';
-import { isFinal, type LaunchRecord } from './launch.ts';
+import { isEnding, isFinal, type LaunchRecord } from './launch.ts';
 import { isStarting } from './rule/capacity.ts';
 import type { PoolDecided, WorkersFigures } from './rule-types.ts';
 import { differenceInWords } from './version.ts';
@@ -64,7 +64,7 @@ export function versionsOf(
       ...told,
       ready: mine.filter(({ state }) => state === 'ready').length,
       starting: mine.filter(isStarting).length,
-      draining: mine.filter(({ state }) => state === 'draining' || state === 'terminating').length,
+      draining: mine.filter(isEnding).length,
       requests: did?.requests ?? null,
       share: did && all > 0 ? did.requests / all : null,
       errors: did?.errors ?? null,

@@ -300,8 +300,10 @@ export interface WorkersFigures {
   requests: number;
   /** The failures among them that are the workers' or their engines' fault. */
   errors: number;
+  /** The time from a request's slot to its first token, so that the wait for a slot does not count. */
   first_token_p50_ms: number | null;
   first_token_p95_ms: number | null;
+  /** The speed of one answer while it came. */
   tokens_per_second: number | null;
 }
 

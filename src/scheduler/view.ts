@@ -1,9 +1,10 @@
 import type { Heartbeat, LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
 import type { Core } from './core.ts';
-import { isFinal, type LaunchRecord } from './launch.ts';
+import { isEnding, isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
 import { rolloutOf, versionsOf } from './rollout-view.ts';
 import type { AppliedSpec } from './rpc.ts';
+import { isStarting } from './rule/capacity.ts';
 import type { Decided, PoolDecided, QueueFacts, WorkersFigures } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { type SpotDay, spotWeek } from './spot-book.ts';
@@ -17,10 +18,6 @@ const COST_STEP_MS = 60_000;
 const SEEN_STEP_MS = 10_000;
 /** Launchers silent for longer than this many ms are not shown. */
 const LAUNCHER_SHOWN_MS = 3_600_000;
-
-const isStarting = ({ state }: LaunchRecord) =>
-  state === 'intended' || state === 'requested' || state === 'accepted' || state === 'registered';
-const isLeaving = ({ state }: LaunchRecord) => state === 'draining' || state === 'terminating';
 
 /** The last decision, and since when each pool's text has been the same. */
 export interface LastDecision {
@@ -152,7 +149,7 @@ export function scalingOf(core: Core, shown: Shown) {
       ready: own.filter(({ state, name }) => state === 'ready' && core.machines.byName.get(name)?.session)
         .length,
       starting: own.filter(isStarting).length,
-      draining: own.filter(isLeaving).length,
+      draining: own.filter(isEnding).length,
       waiting: shown.pools.get(id)?.waiting ?? 0,
       price_per_hour: cents(priceOf(own)),
       spent_today: cents(spent.get(id) ?? 0),

@@ -65,7 +65,7 @@ export const llamaCpp: EngineDescription = {
   },
   phaseOf,
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
-  // It ends after every failure of a start, and goes on without a GPU that CUDA cannot use.
+  // The server ends after every failure of a start, and goes on without a GPU that CUDA cannot use.
   decisiveFailure: () => null,
 };
 

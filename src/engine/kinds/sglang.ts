@@ -29,7 +29,7 @@ export const sglang: EngineDescription = {
     };
   },
   usesGpu: true,
-  // It has vLLM's routes for adapters, but each start must say their largest rank and their modules, which nobody knows.
+  // SGLang has vLLM's routes for adapters, but each start must say their largest rank and modules, which nobody knows.
   loadsAdapters: false,
   canSleep: false,
   goesOnFromIds: false,

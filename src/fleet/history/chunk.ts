@@ -101,8 +101,14 @@ export function addBuckets(chunk: Chunk, at: number, histograms: Record<string, 
   }
 }
 
+/** Returns the number of the bucket that a time falls into. @param bounds upper bounds of all buckets but the last, s */
+export function bucketOf(bounds: readonly number[], ms: number): number {
+  const bucket = bounds.findIndex((bound) => ms / 1000 <= bound);
+  return bucket < 0 ? bounds.length : bucket;
+}
+
 /** Merges a histogram into another. */
-function addTo(sums: Buckets, buckets: Buckets): void {
+export function addTo(sums: Buckets, buckets: Buckets): void {
   for (const [bucket, count] of Object.entries(buckets)) sums[+bucket] = (sums[+bucket] ?? 0) + count;
 }
 

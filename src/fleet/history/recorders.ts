@@ -4,6 +4,7 @@ import {
   addBuckets,
   addCounts,
   type Buckets,
+  bucketOf,
   CHUNK_MS,
   chunkStart,
   DETAIL_MS,
@@ -180,9 +181,4 @@ function bucketsOf(record: RequestRecord): Record<string, Buckets> {
     ...one('per_token', succeeded ? perTokenMs(record) : null),
     ...one('duration', succeeded ? total_ms : null),
   };
-}
-
-function bucketOf(bounds: readonly number[], ms: number): number {
-  const bucket = bounds.findIndex((bound) => ms / 1000 <= bound);
-  return bucket === -1 ? bounds.length : bucket;
 }

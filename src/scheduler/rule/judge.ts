@@ -6,7 +6,7 @@ import type { Rollout } from './rollout.ts';
 
 /** A version is proved once its workers have answered so many requests, or one has served for so long, ms. */
 const PROOF_REQUESTS = 20;
-const PROOF_MS = 2 * 60_000;
+export const PROOF_MS = 2 * 60_000;
 /** Where too few requests came to tell a fault from chance, a version is proved after this time, ms. */
 const LONG_PROOF_MS = 10 * 60_000;
 /** The share of failed requests that a version may have beyond the one before. */

@@ -266,7 +266,7 @@ export function chooseMixed(
   const isOnDemand = ({ machine }: Candidate) => !machine.spot;
   const ordered = isBase
     ? candidates.toSorted((one, other) => Number(isOnDemand(other)) - Number(isOnDemand(one)))
-    : [...candidates];
+    : candidates;
   const choice = choose(ordered, now);
   if (choice.kind === 'none') return choice;
   const first = choice.candidate;
@@ -277,12 +277,11 @@ export function chooseMixed(
     (!isBase || isOnDemand(other)) &&
     isCheaper(other, first, SPREAD_FACTOR);
   const candidate = (isAllAt ? ordered.find(isElsewhere) : undefined) ?? first;
-  const wasPreferred = ({ machine }: Candidate) => machine.spot === true;
   const is_stand_in =
     !isBase &&
     isOnDemand(first) &&
     isOnDemand(candidate) &&
-    ordered.slice(0, ordered.indexOf(first)).some(wasPreferred);
+    ordered.slice(0, ordered.indexOf(first)).some((preferred) => !isOnDemand(preferred));
   return { kind: 'chosen', candidate, is_stand_in };
 }
 

@@ -1,4 +1,4 @@
-import { isFinal, type Launch } from '../launch.ts';
+import { isEnding, isFinal, type Launch } from '../launch.ts';
 import type { PoolMemory, RolloutDecided } from '../rule-types.ts';
 import { isStarting } from './capacity.ts';
 import { proofInWords } from './judge.ts';
@@ -154,8 +154,7 @@ function launchBeside(round: Round, { before, unpaired }: Given): Plan {
 
 /** There are as many machines as the pool may have; some may be about to end. */
 function withoutPlace({ mine, pool }: Round): Plan {
-  const isEnding = mine.some(({ state }) => state === 'draining' || state === 'terminating');
-  if (isEnding) return { steps: [], text: 'A new one starts once a worker that ends is gone.' };
+  if (mine.some(isEnding)) return { steps: [], text: 'A new one starts once a worker that ends is gone.' };
   return {
     steps: [],
     text: `There is no room for a new one beside: max is ${pool.spec.max}.`,
@@ -165,8 +164,7 @@ function withoutPlace({ mine, pool }: Round): Plan {
 
 /** Returns how many machines of other versions end, which take room and are paid for until they have. */
 function leaving({ mine, rollout }: Round): number {
-  const isLeaving = ({ state }: Launch) => state === 'draining' || state === 'terminating';
-  const before = mine.filter((one) => isLeaving(one) && one.version !== rollout.versions!.wanted);
+  const before = mine.filter((one) => isEnding(one) && one.version !== rollout.versions!.wanted);
   return before.length + rollout.replaced.length + rollout.needless.length;
 }
 
@@ -184,17 +182,9 @@ function placesLeft({ mine, rollout, have }: Round): number {
 
 /** Returns how many workers were drained first and have no replacement that serves. */
 function missingPlaces({ pool, mine, rollout, takesJobs }: Round): number {
-  const coming = mine.filter(
-    (one) => one.replaces !== null && pool.replaced_first.includes(one.replaces) && isStarting(one),
-  );
-  const away = mine.filter(
-    (one) =>
-      one.replaces !== null &&
-      pool.replaced_first.includes(one.replaces) &&
-      one.state === 'ready' &&
-      !takesJobs(one),
-  );
-  return coming.length + away.length + rollout.owed.length;
+  const isReplacement = ({ replaces }: Launch) => replaces !== null && pool.replaced_first.includes(replaces);
+  const isAwaited = (one: Launch) => isStarting(one) || (one.state === 'ready' && !takesJobs(one));
+  return mine.filter((one) => isReplacement(one) && isAwaited(one)).length + rollout.owed.length;
 }
 
 /** Returns whether one more may be drained before its replacement is launched, since so many may be missing. */
