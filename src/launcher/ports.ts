@@ -1,8 +1,8 @@
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import type { Driver } from '../providers/driver.ts';
+import type { ProviderSpec } from '../scheduler/provider-spec.ts';
 import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
-import type { ProviderSpec } from '../scheduler/spec.ts';
 
 /** The address by which launched workers reach the queue. */
 export interface WorkerRoad {

@@ -2,6 +2,7 @@ import { doubling } from '../process/backoff.ts';
 import { reasonOf } from '../process/http.ts';
 import { MASK } from '../process/secrets.ts';
 import type { Driver } from '../providers/driver.ts';
+import type { ProviderSpec } from '../scheduler/provider-spec.ts';
 import {
   type LauncherReport,
   type LaunchOutcome,
@@ -10,7 +11,6 @@ import {
   type Order,
   type OrderResult,
 } from '../scheduler/rpc.ts';
-import type { ProviderSpec } from '../scheduler/spec.ts';
 import { Orders } from './orders.ts';
 import type { LauncherPorts, LauncherSettings, WorkerRoad } from './ports.ts';
 

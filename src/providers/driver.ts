@@ -3,8 +3,8 @@ import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
 import { longestWayDownMs } from '../process/way-down.ts';
 import type { EngineName } from '../protocol/index.ts';
+import type { ProviderSpec } from '../scheduler/provider-spec.ts';
 import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
-import type { ProviderSpec } from '../scheduler/spec.ts';
 
 /**
  * A source of machines. A driver is stateless: the provider's list has its launches by their names, and the scheduler

@@ -1,4 +1,4 @@
-import type { ProviderSpec } from '../scheduler/spec.ts';
+import type { ProviderSpec } from '../scheduler/provider-spec.ts';
 import type { Driver, DriverPorts, MakeDriver } from './driver.ts';
 
 type Kind = ProviderSpec['driver'];

@@ -2,6 +2,7 @@ import type { Core } from './core.ts';
 import { DRIVERS } from './drivers.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 import { spentToday } from './launches.ts';
+import type { ProviderSpec } from './provider-spec.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type {
   Answers,
@@ -14,7 +15,7 @@ import type {
   QueueFacts,
   WorkersFigures,
 } from './rule-types.ts';
-import { type ProviderSpec, type Update, USUAL_UPDATE } from './spec.ts';
+import { type Update, USUAL_UPDATE } from './spec.ts';
 import type { Controls } from './state.ts';
 import { lastProved, type Versions } from './versions.ts';
 

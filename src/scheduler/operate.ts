@@ -1,8 +1,9 @@
 import { giveUp } from './act.ts';
 import type { Core } from './core.ts';
 import { exists, isEnding } from './launch.ts';
+import type { ProviderSpec } from './provider-spec.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } from './rpc.ts';
-import { type FleetSpec, type PoolSpec, type ProviderSpec, USUAL_UPDATE } from './spec.ts';
+import { type FleetSpec, type PoolSpec, USUAL_UPDATE } from './spec.ts';
 import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
 import { differenceInWords, versionOf } from './version.ts';
 import { filed, type PoolVersions, type Versions } from './versions.ts';

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { Adapters } from '../protocol/index.ts';
 import { PoolScaling } from '../protocol/scaling-schemas.ts';
-import { type FleetSpec, KnownProviderSpec } from './spec.ts';
+import { KnownProviderSpec } from './provider-spec.ts';
+import type { FleetSpec } from './spec.ts';
 
 /**
  * The highest price of any machine in a report, US dollars an hour: many times the price of the dearest. A negative

@@ -8,6 +8,7 @@ import { Launches, spentByDay } from './launches.ts';
 import { type CanaryShare, cordonOf, type DisplacedJobs, type MachineMap } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
+import type { ProviderSpec } from './provider-spec.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
 import { roll } from './roll.ts';
 import type {
@@ -21,7 +22,7 @@ import type {
   SpentOnDay,
 } from './rpc.ts';
 import type { Answers, Decided, QueueFacts, RuleState, WorkersFigures } from './rule-types.ts';
-import type { FleetSpec, ProviderSpec } from './spec.ts';
+import type { FleetSpec } from './spec.ts';
 import { bookDisplaced } from './spot-book.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';

@@ -13,9 +13,10 @@ import {
   terminated,
 } from './launch.ts';
 import { isPreempted, wantedBy } from './machines.ts';
+import type { ProviderSpec } from './provider-spec.ts';
 import { hostOf } from './providers.ts';
 import type { LauncherReport, ListedMachine, Order, OrderResult } from './rpc.ts';
-import type { FleetSpec, ProviderSpec } from './spec.ts';
+import type { FleetSpec } from './spec.ts';
 import type { Versions } from './versions.ts';
 
 /** An unanswered order is repeated after this many ms. A launcher drops an order that it could not begin sooner. */

@@ -2,11 +2,12 @@ import type { Heartbeat, LaunchRow, PoolScaling, ScalingSummary } from '../proto
 import type { Core } from './core.ts';
 import { isEnding, isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
+import type { ProviderSpec } from './provider-spec.ts';
 import { rolloutOf, versionsOf } from './rollout-view.ts';
 import type { AppliedSpec } from './rpc.ts';
 import { isStarting } from './rule/capacity.ts';
 import type { Decided, PoolDecided, QueueFacts, WorkersFigures } from './rule-types.ts';
-import type { FleetSpec, ProviderSpec } from './spec.ts';
+import type { FleetSpec } from './spec.ts';
 import { type SpotDay, spotWeek } from './spot-book.ts';
 import type { Controls } from './state.ts';
 import type { Versions } from './versions.ts';

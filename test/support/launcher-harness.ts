@@ -1,6 +1,7 @@
 import { Launcher } from '../../src/launcher/launcher.ts';
 import type { LauncherSettings } from '../../src/launcher/ports.ts';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
+import { ProviderSpec } from '../../src/scheduler/provider-spec.ts';
 import type {
   LauncherAnswer,
   LauncherReport,
@@ -8,7 +9,7 @@ import type {
   Order,
   OrderResult,
 } from '../../src/scheduler/rpc.ts';
-import { PoolSpec, ProviderSpec } from '../../src/scheduler/spec.ts';
+import { PoolSpec } from '../../src/scheduler/spec.ts';
 import { FakeDriver } from './fakes/fake-driver.ts';
 import { FakeProvider } from './fakes/fake-provider.ts';
 import { VirtualClock } from './virtual-clock.ts';

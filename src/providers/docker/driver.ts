@@ -1,5 +1,5 @@
+import type { ProviderSpec } from '../../scheduler/provider-spec.ts';
 import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
-import type { ProviderSpec } from '../../scheduler/spec.ts';
 import { type Driver, type DriverPorts, imageOf, type LaunchRequest, type MachineKey } from '../driver.ts';
 import {
   type ContainerState,

@@ -6,7 +6,7 @@ import { systemClock, withTimeout } from '../../process/clock.ts';
 import { withoutCredentials } from '../../process/environment.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
-import type { ProviderSpec } from '../../scheduler/spec.ts';
+import type { ProviderSpec } from '../../scheduler/provider-spec.ts';
 import { imageOf, type LaunchRequest } from '../driver.ts';
 
 /** The time limit of a call that the daemon answers at once, ms. */

@@ -8,8 +8,8 @@ import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
 import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
+import type { ProviderSpec } from '../../scheduler/provider-spec.ts';
 import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
-import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
 import {
   isProcess,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
 import { makeDstack } from '../../../src/providers/dstack.ts';
-import { ProviderSpec } from '../../../src/scheduler/spec.ts';
+import { ProviderSpec } from '../../../src/scheduler/provider-spec.ts';
 import { letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';

@@ -5,7 +5,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
 import { makeKubernetes } from '../../../src/providers/kubernetes/kubernetes.ts';
 import { machineOf, PodShape, podOf } from '../../../src/providers/kubernetes/pod.ts';
-import { ProviderSpec } from '../../../src/scheduler/spec.ts';
+import { ProviderSpec } from '../../../src/scheduler/provider-spec.ts';
 import { idOf, letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
