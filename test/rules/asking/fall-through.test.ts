@@ -134,6 +134,34 @@ describe.each(CAUSES)('%s', (cause) => {
   });
 });
 
+/** Runs the loop before a queue that answers a request each time like this. */
+async function endingWith(answer: RequestAnswer) {
+  let asked = 0;
+  const call: WaitingRequest = {
+    job_id: 'j',
+    job_type: 'engine_request',
+    payload: '{}',
+    model: 'name',
+    priority: 0,
+    wait_for_worker_ms: 0,
+    wait_for_slot_ms: 0,
+  };
+  const outcome = await runAttempts<string>(call, new HangUp(), {
+    queue: {
+      request: async () => {
+        asked += 1;
+        return answer;
+      },
+      cancel: async () => {},
+    },
+    openStream: async () => ({ answer: '', drop: () => {} }),
+    waitUntil: () => {},
+    now: () => 0,
+    sleep: async () => {},
+  });
+  return { outcome, asked };
+}
+
 describe('a request for an alias', () => {
   it('is tried elsewhere with the same model first', async () => {
     const road = new Road(['failed'], ['failed', 'serves']);
@@ -219,34 +247,9 @@ describe('a request for an alias', () => {
     ['a failure that no repetition mends', { message: 'no', code: 'invalid_request', retryable: false }],
   ] as const)('does not go on after %s', async (_, failure) => {
     const step = { index: 0, model: 'one', causes: CAUSES };
-    const asked: WaitingRequest[] = [];
-    const outcome = await runAttempts<string>(
-      {
-        job_id: 'j',
-        job_type: 'engine_request',
-        payload: '{}',
-        model: 'name',
-        priority: 0,
-        wait_for_worker_ms: 0,
-        wait_for_slot_ms: 0,
-      },
-      new HangUp(),
-      {
-        queue: {
-          request: async (wanted) => {
-            asked.push(wanted);
-            return { kind: 'error', failure, worker_id: 'w', step };
-          },
-          cancel: async () => {},
-        },
-        openStream: async () => ({ answer: '', drop: () => {} }),
-        waitUntil: () => {},
-        now: () => 0,
-        sleep: async () => {},
-      },
-    );
+    const { outcome, asked } = await endingWith({ kind: 'error', failure, worker_id: 'w', step });
     expect(outcome).toMatchObject({ kind: 'failed', failure });
-    expect(asked).toHaveLength(1);
+    expect(asked).toBe(1);
   });
 
   it.each(['over_limit', 'cancelled', 'worker_gone', 'ambiguous_model'] as const)(
@@ -254,32 +257,7 @@ describe('a request for an alias', () => {
     async (reason) => {
       const step = { index: 0, model: 'one', causes: CAUSES };
       const refused = { kind: 'refused', reason, message: 'no', retry_after_seconds: 0, step } as const;
-      let asked = 0;
-      const outcome = await runAttempts<string>(
-        {
-          job_id: 'j',
-          job_type: 'engine_request',
-          payload: '{}',
-          model: 'name',
-          priority: 0,
-          wait_for_worker_ms: 0,
-          wait_for_slot_ms: 0,
-        },
-        new HangUp(),
-        {
-          queue: {
-            request: async () => {
-              asked += 1;
-              return refused;
-            },
-            cancel: async () => {},
-          },
-          openStream: async () => ({ answer: '', drop: () => {} }),
-          waitUntil: () => {},
-          now: () => 0,
-          sleep: async () => {},
-        },
-      );
+      const { outcome, asked } = await endingWith(refused);
       expect(outcome).toEqual(refused);
       expect(asked).toBe(1);
     },

@@ -1,31 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Alias } from '../../../src/aliases/alias.ts';
+import { alias, ask, queueWith, worker } from '../../support/aliased-queue.ts';
 import { limited } from '../../support/limited-requests.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
-  split: { by: 'session' },
-  to: [{ model, weight: 1 }],
-  then: [],
-  on: [],
-  ...more,
-});
-
-/** A queue with two pools of one model each. */
-function queueWith(aliases: Record<string, Alias>): QueueHarness {
-  const queue = new QueueHarness();
-  queue.queue.do('hearAliases', aliases);
-  queue.queue.do('hearStarts', []);
-  return queue;
-}
-
-const worker = (queue: QueueHarness, model: string, capacity = 4) =>
-  queue.worker(`w-${model}`, { config_id: `pool-${model}`, capacity, instance: { models: [model] } });
-
-const payload = (model: string) =>
-  JSON.stringify({ method: 'POST', path: '/v1/completions', body: JSON.stringify({ model, prompt: 'a' }) });
-const ask = (queue: QueueHarness, model: string, more: object = {}) =>
-  queue.request({ model, payload: payload(model), ...more });
 
 describe('of the limits of its token, a request for an alias', () => {
   it('counts as one request where its engine failed and it is tried again', () => {

@@ -1,30 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Alias } from '../../../src/aliases/alias.ts';
-import { QueueHarness } from '../../support/queue-harness.ts';
-
-const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
-  split: { by: 'session' },
-  to: [{ model, weight: 1 }],
-  then: [],
-  on: [],
-  ...more,
-});
-
-/** A queue with two pools of one model each. */
-function queueWith(aliases: Record<string, Alias>): QueueHarness {
-  const queue = new QueueHarness({ model_aliases: 'old-name=tiny' });
-  queue.queue.do('hearAliases', aliases);
-  queue.queue.do('hearStarts', []);
-  return queue;
-}
-
-const worker = (queue: QueueHarness, model: string, capacity = 4) =>
-  queue.worker(`w-${model}`, { config_id: `pool-${model}`, capacity, instance: { models: [model] } });
-
-const payload = (model: string) =>
-  JSON.stringify({ method: 'POST', path: '/v1/completions', body: JSON.stringify({ model, prompt: 'a' }) });
-const ask = (queue: QueueHarness, model: string, more: object = {}) =>
-  queue.request({ model, payload: payload(model), ...more });
+import { alias, ask, payload, queueWith, worker } from '../../support/aliased-queue.ts';
+import type { QueueHarness } from '../../support/queue-harness.ts';
 
 const bodyOf = (job: Record<string, unknown>) => JSON.parse((job.payload as { body: string }).body);
 
@@ -43,7 +19,7 @@ describe('a request for an alias', () => {
   });
 
   it('may be for one of QUEUE_MODEL_ALIASES, and the file goes first', () => {
-    const queue = queueWith({});
+    const queue = queueWith({}, { model_aliases: 'old-name=tiny' });
     const [tiny, big] = [worker(queue, 'tiny'), worker(queue, 'big')];
     ask(queue, 'old-name');
     expect(bodyOf(tiny.lastJob()).model).toBe('tiny');

@@ -1,23 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Alias } from '../../../src/aliases/alias.ts';
-import { QueueHarness } from '../../support/queue-harness.ts';
-
-const alias = (model: string, more: Partial<Alias> = {}): Alias => ({
-  split: { by: 'session' },
-  to: [{ model, weight: 1 }],
-  then: [],
-  on: [],
-  ...more,
-});
-
-function queueWith(aliases: Record<string, Alias>): QueueHarness {
-  const queue = new QueueHarness();
-  queue.queue.do('hearAliases', aliases);
-  return queue;
-}
-
-const worker = (queue: QueueHarness, model: string) =>
-  queue.worker(`w-${model}`, { config_id: `pool-${model}`, instance: { models: [model] } });
+import { alias, queueWith, worker } from '../../support/aliased-queue.ts';
+import type { QueueHarness } from '../../support/queue-harness.ts';
 
 describe('the model of a job whose payload lies in a file', () => {
   const aliases = {
