@@ -162,6 +162,7 @@ export class EngineWatch {
     if (this.#mayBeAnother) await this.#identifyAgain();
     if (this.#health.state !== 'healthy') return;
     this.#ports.supervisor?.healthy();
+    this.#ports.engine.started?.();
     this.#tellHealthy();
     this.#hang.healthy();
   }

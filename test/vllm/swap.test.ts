@@ -52,7 +52,7 @@ beforeAll(async () => {
     ENGINE_CANARY_SECONDS: String(HANG_SECONDS),
   });
   await ready('llama');
-  await until(() => times('engine: sleep') === 1, 'the first sleeps', LIMIT);
+  await until(() => times('engine: sleep') > times('engine: wake_up'), 'the first sleeps', LIMIT);
   waited = ask('llama');
   waited.catch(() => {});
   await ready('qwen');

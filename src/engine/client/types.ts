@@ -81,6 +81,11 @@ export interface EngineClient {
   /** Whether requests wait for the engine's turn: it sleeps, or will once its running requests have ended. */
   readonly awaitsTurn?: boolean;
   /**
+   * Tells an engine that shares its GPU that it has answered all that its worker asks before it offers slots; left out:
+   * it shares none.
+   */
+  started?(): void;
+  /**
    * Sends a request.
    * @throws EngineUnreachable when no connection could be made (nothing ran)
    * @throws EngineGone when the connection broke before the head (the request may have run)

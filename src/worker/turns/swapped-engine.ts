@@ -44,8 +44,8 @@ const SWITCH_WITHIN_MS = 120_000;
 export class SwappedEngine implements EngineClient {
   readonly #ports: SwappedEnginePorts;
   #state: TurnState = 'awake';
-  /** Whether the engine has answered its first request; it keeps its first turn until then. */
-  #hasAnswered = false;
+  /** Whether the engine's worker offers slots; the engine keeps its first turn until then. */
+  #hasStarted = false;
   #awakeSince = 0;
   #isWanted = false;
   #running = 0;
@@ -67,6 +67,14 @@ export class SwappedEngine implements EngineClient {
 
   get state(): TurnState {
     return this.#state;
+  }
+
+  /** Ends what the engine needs its first turn for; the turn is over as soon as the engine is idle. */
+  started(): void {
+    if (this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#awakeSince = this.#ports.clock.now();
+    this.#look();
   }
 
   /** Takes a word of the `swap` command. */
@@ -95,8 +103,6 @@ export class SwappedEngine implements EngineClient {
       isOver = true;
       call.signal.removeEventListener('abort', over);
       this.#running -= 1;
-      if (!this.#hasAnswered) this.#awakeSince = this.#ports.clock.now();
-      this.#hasAnswered = true;
       this.#look();
     };
     call.signal.addEventListener('abort', over, { once: true });
@@ -113,7 +119,7 @@ export class SwappedEngine implements EngineClient {
   #look(): void {
     const { clock, awakeMs } = this.#ports;
     clock.clearTimeout(this.#timer);
-    if (this.#state === 'awake' && this.#isWanted && this.#hasAnswered) {
+    if (this.#state === 'awake' && this.#isWanted && this.#hasStarted) {
       const leftMs = this.#awakeSince + awakeMs - clock.now();
       if (this.#running === 0 || leftMs <= 0) this.#yield();
       else this.#timer = clock.setTimeout(() => this.#look(), leftMs);
