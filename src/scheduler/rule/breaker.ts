@@ -28,19 +28,19 @@ export type Breaker = { failures: number } & (
 /**
  * Computes the breaker from the failures since the pool's last sound launch.
  * @param forgivenAt failures before this time do not count, epoch ms
- * @param isOnTrial whether refusals count too: the version before was not refused
+ * @param areRefusalsFaults whether refusals count too: the version before was not refused
  */
 export function poolBreaker(
   launches: Launch[],
   forgivenAt: number | null,
   now: number,
-  isOnTrial = false,
+  areRefusalsFaults = false,
 ): Breaker {
   const failed = consecutiveFailures(
     launches,
     forgivenAt,
     now,
-    (found) => found === 'pool' || found === 'pool_at_once' || (isOnTrial && found === 'refused'),
+    (found) => found === 'pool' || found === 'pool_at_once' || (areRefusalsFaults && found === 'refused'),
   );
   const [newest] = failed;
   const failures = failed.length;

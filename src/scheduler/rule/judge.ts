@@ -1,5 +1,5 @@
 import { failureAndCause } from '../../protocol/scaling.ts';
-import type { Launch } from '../launch.ts';
+import { isFinal, type Launch } from '../launch.ts';
 import type { Judgement, ObservedVersions } from '../rule-types.ts';
 import type { Breaker } from './breaker.ts';
 import type { Rollout } from './rollout.ts';
@@ -13,8 +13,8 @@ const LONG_PROOF_MS = 10 * 60_000;
 const MORE_ERRORS = 0.02;
 /** Fewer failed requests than this are chance. */
 const LEAST_ERRORS = 3;
-/** A version is stopped when so many of its workers have ended by themselves after they were ready. */
-const DEATHS = 2;
+/** A version is stopped when this share of its workers, and at least so many, ended by themselves after they were ready. */
+const DEATHS = { share: 0.1, least: 2 };
 
 /**
  * Judges the wanted version by its workers; null: there is nothing to say, or not yet. It is stopped only where there
@@ -67,19 +67,22 @@ function lastedMs(serving: Launch[], now: number): number {
 
 function whyStopped(own: Launch[], breaker: Breaker, versions: ObservedVersions): string | null {
   if (breaker.kind === 'open') return `${breaker.why}.`;
-  const died = own
+  const wereReady = own.filter(
+    (launch) => launch.ready_at !== null && (!isFinal(launch) || launch.state_at >= versions.since),
+  );
+  const died = wereReady
     .filter((launch) => hasDied(launch) && launch.state_at >= versions.since)
     .sort((one, other) => one.state_at - other.state_at);
   const last = died.at(-1);
-  if (last && died.length >= DEATHS)
-    return `${died.length} of its workers were ready and ended by themselves; the last: ${failureAndCause(last)}.`;
+  if (last && died.length >= Math.max(DEATHS.least, DEATHS.share * wereReady.length))
+    return `${died.length} of its ${wereReady.length} workers that were ready ended by themselves; the last: ${failureAndCause(last)}.`;
   const { requests, errors, isBad, before } = errorsOf(versions);
   if (!isBad) return null;
   return `${errors} of ${requests} requests at its workers failed, and ${percent(before)} at those of the version before.`;
 }
 
-function hasDied({ ready_at, cause, exit_code }: Launch): boolean {
-  return ready_at !== null && (cause === 'exited' || (cause === 'lost' && exit_code !== null));
+function hasDied({ cause, exit_code }: Launch): boolean {
+  return cause === 'exited' || (cause === 'lost' && exit_code !== null);
 }
 
 /** Compares the errors of the wanted version's workers with those of the others. */

@@ -212,15 +212,25 @@ function withoutRoom(round: Round, { memory, unpaired }: Given, full: string): N
     return { steps: [], text: `${full} Unless there is some by ${time}, an old one goes first.` };
   }
   const serving = mine.filter(takesJobs).length + capacity.others;
-  const { waiting = 0, running = 0 } = pool.demand ?? {};
   const [next] = unpaired;
-  if (next && (serving > 1 || waiting + running === 0)) return goesFirst(next, full);
+  if (next && (serving > 1 || isIdle(round, memory, update.patience))) return goesFirst(next, full);
   const { config_id } = pool;
   return {
     steps: [],
-    text: `${full} It is the only one that serves, so it stays while there is work: raise max, allow "update: {unavailable: 1}", or replace it with a pause by "worker-vllm fleet drain ${config_id}" and "worker-vllm fleet resume ${config_id}".`,
+    text: `${full} It is the only one that serves, so it stays until there was no work for ${seconds(update.patience)}: raise max, allow "update: {unavailable: 1}", or replace it with a pause by "worker-vllm fleet drain ${config_id}" and "worker-vllm fleet resume ${config_id}".`,
     isStuck: true,
   };
+}
+
+/** Returns whether there is no work, and no request has come for so many seconds. */
+function isIdle({ pool, market }: Round, { active_at, submitted }: PoolMemory, forSeconds: number): boolean {
+  const { waiting = 0, running = 0 } = pool.demand ?? {};
+  const askedAt = Math.max(active_at, submitted.at(-1)?.[0] ?? 0);
+  return waiting + running === 0 && market.now - askedAt >= forSeconds * 1000;
+}
+
+function seconds(of: number): string {
+  return of < 120 ? `${of} s` : `${Math.round(of / 60)} min`;
 }
 
 function goesFirst({ id }: Launch, why: string): Plan {

@@ -1,4 +1,4 @@
-import type { Launch } from '../launch.ts';
+import { isFinal, type Launch } from '../launch.ts';
 import type { ObservedPool, ObservedVersions } from '../rule-types.ts';
 import { type Breaker, poolBreaker } from './breaker.ts';
 import { type Capacity, isStarting } from './capacity.ts';
@@ -46,10 +46,12 @@ function isOnTrial(versions: ObservedVersions | null): boolean {
 /** Returns the breakers alone, for a pool that ends or that stays as it is: none of its workers is replaced. */
 export function noRollout({ pool, mine, now }: OfPool): Rollout {
   const { versions, forgiven_at } = pool;
-  const breakerOf = (version: string | null, isOnTrial = false) => {
+  const breakerOf = (version: string | null, areRefusalsFaults = false) => {
     const own = versions ? mine.filter((launch) => launch.version === version) : mine;
-    return poolBreaker(own, forgiven_at, now, isOnTrial);
+    return poolBreaker(own, forgiven_at, now, areRefusalsFaults);
   };
+  const isUnderWay = mine.some((launch) => !isFinal(launch) && launch.version !== versions?.wanted);
+  const canGoBack = versions?.fallback != null && (isUnderWay || !versions.is_proved);
   return {
     versions,
     old: [],
@@ -59,7 +61,7 @@ export function noRollout({ pool, mine, now }: OfPool): Rollout {
     owed: [],
     unproved: [],
     breakers: {
-      wanted: breakerOf(versions?.wanted ?? null, isOnTrial(versions)),
+      wanted: breakerOf(versions?.wanted ?? null, canGoBack),
       fallback: breakerOf(versions?.fallback ?? null),
     },
   };

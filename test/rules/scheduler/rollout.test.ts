@@ -254,10 +254,19 @@ describe('without room beside', () => {
     expect(pool.fewest).toBe(1);
   });
 
-  it('replaces the only one where nothing waits or runs', () => {
-    pool.serving(1, { max: 1, update: { patience: 60 } });
+  it('replaces the only one once nobody has asked for the pool for as long as its patience', () => {
+    const before = pool.serving(1, { max: 1, update: { patience: 60 } });
     pool.apply({ image: 'b' });
-    pool.pass(200, () => pool.images() === 'b');
+    for (let minutes = 0; minutes < 5; minutes += 1) {
+      pool.fleet.waiting = 1;
+      pool.pass(1);
+      pool.fleet.waiting = 0;
+      pool.pass(45);
+    }
+    expect(pool.ready()).toMatchObject([{ id: before[0]!.id }]);
+    expect(pool.shown.rollout).toMatchObject({ is_stuck: true });
+    expect(pool.text).toContain('it stays until there was no work for 60 s');
+    pool.pass(100, () => pool.images() === 'b');
     expect(pool.images()).toBe('b');
     expect(pool.most).toBe(1);
   });
@@ -314,8 +323,59 @@ describe('a version that fails', () => {
     pool.pass(400, () => pool.images() === 'aaa');
     expect(pool.images()).toBe('aaa');
     expect(pool.shown.rollout?.text).toMatch(
-      /2 of its workers were ready and ended by themselves; the last: its worker ended with exit code 4/,
+      /2 of its \d+ workers that were ready ended by themselves; the last: its worker ended with exit code 4/,
     );
+  });
+
+  it('after it was ready is stopped where a tenth of its workers is, and no sooner', () => {
+    const update = { surge: 21, canary: { share: 0.5, for: 3600 } };
+    pool.serving(42, { max: 70, update });
+    pool.apply({ image: 'b' });
+    const news = () => pool.ready().filter(({ version }) => version === pool.shown.versions[0]?.version);
+    pool.pass(60, () => news().length === 21);
+    const [first, second, third] = news();
+    pool.dies(first!);
+    pool.dies(second!);
+    pool.pass(5);
+    expect(pool.shown.rollout).toMatchObject({ state: 'rolling' });
+    pool.dies(third!);
+    pool.pass(5);
+    expect(pool.shown.rollout).toMatchObject({
+      state: 'stopped',
+      text: expect.stringMatching(/3 of its 2\d workers that were ready ended by themselves/),
+    });
+    pool.pass(300, () => pool.images() === 'a'.repeat(42));
+    expect([pool.images(), pool.fewest]).toEqual(['a'.repeat(42), 42]);
+  });
+
+  it('to be launched, once it was proved and before it has replaced all, is stopped and needs attention', () => {
+    pool.serving(3);
+    pool.apply({ image: 'b' });
+    pool.pass(200, () => pool.shown.versions[0]?.is_proved === true);
+    pool.fates.set('b', 'refused');
+    pool.pass(3600, () => pool.shown.rollout?.state === 'stopped');
+    expect(pool.shown.rollout?.text).toMatch(/5 starts in a row failed; .*there is no such image/);
+    pool.pass(400, () => pool.images() === 'aaa');
+    expect([pool.images(), pool.fewest]).toEqual(['aaa', 3]);
+  });
+
+  it('to start, though it was proved before and an operator went back to it, is told until somebody decides', () => {
+    pool.serving(2);
+    pool.apply({ image: 'b' });
+    pool.pass(400, () => pool.images() === 'bb' && pool.shown.rollout === null);
+    const filed = pool.shown.versions[0]!.version;
+    pool.exitCode = 2;
+    pool.fates.set('a', 'ends');
+    pool.fleet.scheduler.roll('chat', { action: 'back' }, false);
+    pool.pass(60, () => pool.shown.rollout?.state === 'stopped');
+    pool.pass(60);
+    expect(pool.images()).toBe('bb');
+    expect(pool.shown.rollout).toMatchObject({
+      ...{ state: 'stopped', from: filed },
+      text: expect.stringMatching(/was stopped: its worker ended with exit code 2.* The pool keeps /),
+    });
+    pool.fleet.scheduler.roll('chat', { action: 'to', version: filed }, false);
+    expect(pool.shown.rollout).toBeNull();
   });
 
   it('in its answers is stopped', () => {
