@@ -123,18 +123,20 @@ export const PoolScaling = z.object({
     })
     .nullable(),
   /**
-   * The replacement of workers by those of another version; null: every worker has the version that the file says.
+   * The replacement of workers by those of another version; null: every worker has the version that the file says, and
+   * a change would be rolled out.
    */
   rollout: z
     .object({
       /**
-       * `stopped`: the version of the file was given up, and the pool keeps `from`, or goes back to it, until the file
-       * or an operator says another.
+       * `paused`: an operator holds the pool's rollouts, whether or not one is under way. `stopped`: the version `to`
+       * was given up, and the pool keeps `from`, or goes back to it, until the file or an operator says another.
        */
       state: z.enum(['rolling', 'paused', 'stopped']),
       /** The version that the pool had before, or keeps; null: it is not known. */
       from: text.nullable(),
       to: text,
+      /** When it began, or was paused or stopped. */
       since: time,
       /** How far it is, and why it stands still where it does. */
       text,

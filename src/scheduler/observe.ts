@@ -130,7 +130,7 @@ function versionsIn(
 ): ObservedVersions | null {
   const own = versions.of(configId);
   if (!own) return null;
-  const { wanted, since, is_paused, kept } = own;
+  const { wanted, since, paused_since = null, kept } = own;
   const isWanted = ({ version }: LaunchRecord) => version === wanted;
   const serves = (of: string) => launched.some(({ version, state }) => version === of && state === 'ready');
   const serving = kept.find(
@@ -145,7 +145,7 @@ function versionsIn(
     since,
     is_proved: kept.some(({ version, proved_at }) => version === wanted && proved_at !== null),
     fallback: (lastProved(own, wanted) ?? serving)?.version ?? null,
-    is_paused,
+    is_paused: paused_since !== null,
     update,
     figures: figures(names(launched.filter((launch) => isWanted(launch) && !hasLeftBefore(launch)))),
     others: figures(names(launched.filter((launch) => !isWanted(launch)))),

@@ -222,7 +222,8 @@ function replaced(
   versions: PoolVersions | null,
 ): string {
   if (count === 0) return '';
-  const held = versions?.is_paused ? ', once its rollout, which an operator holds, is resumed' : '';
+  const held =
+    versions?.paused_since != null ? ', once its rollout, which an operator holds, is resumed' : '';
   const newer =
     versions && versions.wanted !== versions.filed
       ? ', in place of the rollout that an operator or the scheduler began'

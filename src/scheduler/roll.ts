@@ -42,14 +42,14 @@ function after(
 ): PoolVersions | Refused {
   switch (request.action) {
     case 'pause':
-      return { ...before, is_paused: true };
+      return { ...before, paused_since: before.paused_since ?? now };
     case 'resume':
-      return { ...before, is_paused: false, since: before.is_paused ? now : before.since };
+      return { ...before, paused_since: null, since: before.paused_since == null ? before.since : now };
     case 'anew':
-      return { ...startedAnew(before, pool, now), is_paused: false };
+      return { ...startedAnew(before, pool, now), paused_since: null };
     case 'back': {
       const back = lastProved(before, before.wanted);
-      if (back) return { ...wantedNow(before, back.version, back.started_with, now), is_paused: false };
+      if (back) return { ...wantedNow(before, back.version, back.started_with, now), paused_since: null };
       return {
         reason: 'unknown_version',
         refused: `there is no version to go back to: none but ${before.wanted} has served well and is kept.`,
@@ -61,13 +61,17 @@ function after(
       if (known) {
         const isSame = version === before.wanted && known.stopped_because === null;
         return isSame
-          ? { ...before, is_paused: false }
-          : { ...wantedNow(before, version, known.started_with, now), is_paused: false };
+          ? { ...before, from: isStopped(before, before.from) ? null : before.from, paused_since: null }
+          : { ...wantedNow(before, version, known.started_with, now), paused_since: null };
       }
       const kept = before.kept.map((one) => one.version).join(', ');
       return { reason: 'unknown_version', refused: `version ${version} is not kept, only ${kept}.` };
     }
   }
+}
+
+function isStopped({ kept }: PoolVersions, version: string | null): boolean {
+  return kept.some((one) => one.version === version && one.stopped_because !== null);
 }
 
 interface Change {
@@ -85,10 +89,10 @@ function inWords(
   const own = core.launches.alive().filter(({ config_id }) => config_id === configId);
   const others = own.filter(({ version }) => version !== next.wanted);
   const would = dryRun ? 'would be' : 'is';
-  if (next.is_paused) {
+  if (next.paused_since !== null) {
     const left =
       others.length === 0
-        ? 'Every worker has its version already'
+        ? 'Every worker has its version already; a change of the file replaces none until it is resumed'
         : `${plural(others.length)} left to replace`;
     return `The rollout of ${configId} ${would} held: no more workers are replaced. ${left}.`;
   }

@@ -5,29 +5,59 @@ import type { PoolDecided, WorkersFigures } from './rule-types.ts';
 import { differenceInWords } from './version.ts';
 import type { KeptVersion, PoolVersions } from './versions.ts';
 
-/** Returns the replacement of a pool's workers as everybody sees it, or null: all have the version that the file says. */
+/**
+ * Returns the replacement of a pool's workers as everybody sees it, or null: all have the version that the file says,
+ * and a change would be rolled out.
+ */
 export function rolloutOf(
   versions: PoolVersions | null,
   decided: PoolDecided | null,
 ): PoolScaling['rollout'] {
   if (!versions) return null;
-  const { filed, wanted, from, since, is_paused, kept } = versions;
-  const stopped = kept.find((one) => one.version === filed && one.stopped_because !== null);
+  const { wanted, from, since, paused_since = null } = versions;
+  const stopped = stoppedIn(versions);
   const { text = '', next = null, is_stuck = false } = decided?.rollout ?? {};
-  if (stopped && wanted !== filed) {
-    const why = `Version ${filed} was stopped: ${stopped.stopped_because} The pool keeps ${wanted}.`;
+  if (stopped) {
+    const why = `Version ${stopped.version} was stopped: ${stopped.stopped_because} The pool keeps ${wanted}.`;
+    const more = text === '' && paused_since !== null ? HELD : text;
     return {
       state: 'stopped',
       from: wanted,
-      to: filed,
+      to: stopped.version,
       since,
-      text: text === '' ? why : `${why} ${text}`,
+      text: more === '' ? why : `${why} ${more}`,
+      next,
+      is_stuck,
+    };
+  }
+  if (paused_since !== null) {
+    return {
+      state: 'paused',
+      from,
+      to: wanted,
+      since: paused_since,
+      text: text === '' ? HELD : text,
       next,
       is_stuck,
     };
   }
   if (!decided?.rollout) return null;
-  return { state: is_paused ? 'paused' : 'rolling', from, to: wanted, since, text, next, is_stuck };
+  return { state: 'rolling', from, to: wanted, since, text, next, is_stuck };
+}
+
+const HELD = 'A change of the pool replaces no worker until an operator resumes its rollouts.';
+
+/**
+ * Returns the version that was given up and that somebody still has to see to: what the pool went back from, or what
+ * the file says.
+ */
+function stoppedIn({ filed, wanted, from, kept }: PoolVersions): KeptVersion | null {
+  const stopped = kept.filter((one) => one.version !== wanted && one.stopped_because !== null);
+  return (
+    stopped.find(({ version }) => version === from) ??
+    stopped.find(({ version }) => version === filed) ??
+    null
+  );
 }
 
 /**

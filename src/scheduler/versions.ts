@@ -15,8 +15,8 @@ export interface PoolVersions {
   since: number;
   /** The version that was wanted before, or null. */
   from: string | null;
-  /** Whether an operator holds the rollout. */
-  is_paused: boolean;
+  /** Since when an operator holds the pool's rollouts, epoch ms; null, or left out by an older scheduler: none does. */
+  paused_since?: number | null;
   /** How often an operator has started the same part of the file anew. */
   anew: number;
   /** The versions that can be launched, the one that was wanted last first: at most KEPT of them. */
@@ -76,11 +76,12 @@ export class Versions {
   /** Moves all times back after the clock was set back. */
   moveBack(byMs: number): void {
     const moved = Object.entries(this.#all()).map(
-      ([id, { since, kept, ...more }]): [string, PoolVersions] => [
+      ([id, { since, paused_since, kept, ...more }]): [string, PoolVersions] => [
         id,
         {
           ...more,
           since: since - byMs,
+          paused_since: paused_since == null ? null : paused_since - byMs,
           kept: kept.map((one) => ({
             ...one,
             since: one.since - byMs,
@@ -166,7 +167,7 @@ export function wantedNow(
     wanted: version,
     since: now,
     from: before && before.wanted !== version ? before.wanted : (before?.from ?? null),
-    is_paused: before?.is_paused ?? false,
+    paused_since: before?.paused_since ?? null,
     anew: before?.anew ?? 0,
     kept,
   };
@@ -210,7 +211,7 @@ function changed(
 /** The fields of a row that a scheduler without versions wrote in place of a launch's version. */
 interface Revised {
   version?: string | null;
-  revision?: number;
+  revision?: number | undefined;
 }
 
 /**
@@ -225,7 +226,7 @@ export function adoptVersions(
   revisionOf: (configId: string) => number,
   now: number,
 ): LaunchRecord[] {
-  const isCurrent = ({ config_id, revision = 0 }: LaunchRecord & Revised) =>
+  const isCurrent = ({ config_id, revision = 0 }: Pick<LaunchRecord, 'config_id'> & Revised) =>
     revision === revisionOf(config_id);
   const unknown = launches.filter((launch) => launch.version === undefined);
   const adopted = new Map<string, PoolVersions>();
@@ -240,6 +241,6 @@ export function adoptVersions(
   versions.saveAll(adopted);
   return unknown.map(({ revision, ...launch }) => ({
     ...launch,
-    version: isCurrent({ ...launch, revision } as never) ? versions.wanted(launch.config_id) : null,
+    version: isCurrent({ config_id: launch.config_id, revision }) ? versions.wanted(launch.config_id) : null,
   }));
 }

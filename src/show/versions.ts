@@ -4,7 +4,7 @@ import { duration, percent, plural, tokenRate } from './format.ts';
 /** The words for a rollout's state. */
 export const ROLLOUT_WORDS: Record<Rollout['state'], string> = {
   rolling: 'Rolling out',
-  paused: 'Rollout paused',
+  paused: 'Rollouts paused',
   stopped: 'Rollout stopped',
 };
 

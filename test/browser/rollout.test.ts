@@ -45,13 +45,22 @@ it('shows versions side by side, lets an admin hold a rollout, and says why a ve
   expect(await accessibilityFaults(page)).toEqual([]);
   await dialog.getByRole('button', { name: 'Pause now' }).click();
   await dialog.getByRole('button', { name: 'Close' }).click();
-  await panel.getByText('Rollout paused').waitFor();
+  await panel.getByText('Rollouts paused').waitFor();
   await panel.getByRole('button', { name: 'Resume the rollout of gemma-27b' }).click();
   await dialog.getByRole('button', { name: 'Resume now' }).click();
   await dialog.getByRole('button', { name: 'Close' }).click();
   await panel.getByText('Rolling out').waitFor();
   // Once all have the new version, the old one is kept.
   await versions.getByText('kept to go back to').waitFor();
+
+  // A pause outlives the rollout, and is seen.
+  await panel.getByText('Rolling out').waitFor({ state: 'detached' });
+  await fetch(`${road.url}/api/fleet/pools/gemma-27b/roll`, { method: 'POST', body: '{"action": "pause"}' });
+  await panel.getByText('A change of the pool replaces no worker').waitFor();
+  await panel.getByRole('button', { name: 'Resume the rollout of gemma-27b' }).click();
+  await dialog.getByRole('button', { name: 'Resume now' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await panel.getByText('Rollouts paused').waitFor({ state: 'detached' });
 
   await demo.roll();
   await panel.getByText('Rollout stopped').waitFor();

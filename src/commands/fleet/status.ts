@@ -167,12 +167,15 @@ function troubles({ scaling, pools }: Pick<FleetView, 'scaling' | 'pools'>, now:
 
 function troubleOf(id: string, scaling: PoolRow['scaling']): string[] {
   if (!scaling) return [];
-  const { breaker, control } = scaling;
+  const { breaker, control, rollout } = scaling;
   const resume = `"worker-vllm fleet resume ${id}"`;
   return [
     ...(breaker
       ? [`▲ ${id}: ${breaker.text}${breaker.until === null ? ` ${resume} tries again.` : ''}`]
       : []),
     ...(control === 'automatic' ? [] : [`▲ ${id} is ${control}: ${resume} ends that.`]),
+    ...(rollout?.state === 'paused'
+      ? [`▲ The rollouts of ${id} are paused: "worker-vllm fleet roll ${id} --resume" ends that.`]
+      : []),
   ];
 }

@@ -103,10 +103,11 @@ export function RolloutActions({ pool }: { pool: PoolRow }) {
   const [chosen, setChosen] = useState<Action | null>(null);
   if (!isAdmin.value || !pool.scaling?.rollout) return null;
   const { pauseRollout, resumeRollout, tryAgain, back } = ACTIONS;
-  const { state, to } = pool.scaling.rollout;
+  const { rollout, versions } = pool.scaling;
+  const { state, to } = rollout;
   const actions: Record<typeof state, Action[]> = {
     rolling: [pauseRollout, back],
-    paused: [resumeRollout, back],
+    paused: [resumeRollout, ...(versions.length > 1 ? [back] : [])],
     stopped: [{ ...tryAgain, fields: { action: 'to', version: to } }],
   };
   return (

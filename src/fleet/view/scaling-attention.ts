@@ -96,10 +96,10 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   ];
 }
 
-/** Finds pools whose file says a version that was given up. */
+/** Finds pools of which a version was given up that the file or an operator asked for. */
 function stoppedItems({ config_id, scaling }: PoolRow): Finding[] {
   if (scaling?.rollout?.state !== 'stopped') return [];
-  const { to, since, text } = scaling.rollout;
+  const { to, from, since, text } = scaling.rollout;
   const [cause] = text.split('\n');
   return [
     {
@@ -109,7 +109,7 @@ function stoppedItems({ config_id, scaling }: PoolRow): Finding[] {
       worker_id: null,
       about: `${config_id}/${to}`,
       text: `${config_id}: ${cause}`,
-      advice: `Mend the pool's part of the fleet's file; if the cause lay elsewhere, try the same once more: worker-vllm fleet roll ${config_id} --to ${to}.`,
+      advice: `Mend the pool's part of the fleet's file; if the cause lay elsewhere, try the same once more: worker-vllm fleet roll ${config_id} --to ${to}. If an operator asked for it, and ${from} is to stay: worker-vllm fleet roll ${config_id} --to ${from}.`,
       since,
     },
   ];

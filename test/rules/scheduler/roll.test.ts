@@ -124,6 +124,29 @@ describe('an order to roll a pool', () => {
     expect(fleet.apply({ image: 'a' })).toMatchObject({ changes: [expect.not.stringContaining('replaced')] });
   });
 
+  it('says that rollouts are paused, and since when, also where none is under way', () => {
+    fleet.apply({ image: 'a' });
+    fleet.ready();
+    expect(pool()?.rollout).toBeNull();
+    const answer = roll({ action: 'pause' });
+    expect('text' in answer && answer.text).toContain(
+      'a change of the file replaces none until it is resumed',
+    );
+    const since = fleet.now;
+    fleet.reconcile(60);
+    roll({ action: 'pause' });
+    const text = 'A change of the pool replaces no worker until an operator resumes its rollouts.';
+    expect(pool()?.rollout).toMatchObject({ state: 'paused', since, text });
+    fleet.apply({ image: 'b' });
+    fleet.reconcile(5);
+    expect(pool()?.rollout).toMatchObject({ state: 'paused', since, to: wanted() });
+    fleet.restart();
+    expect(pool()?.rollout).toMatchObject({ state: 'paused', since });
+    fleet.apply({ image: 'a' });
+    roll({ action: 'resume' });
+    expect(pool()?.rollout).toBeNull();
+  });
+
   it('keeps three versions', () => {
     for (const image of ['a', 'b', 'c', 'd']) fleet.apply({ image });
     expect(pool()?.versions.map(({ what }) => what)).toEqual(['image d', 'image c', 'tiny, image b']);

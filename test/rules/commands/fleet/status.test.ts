@@ -88,6 +88,20 @@ describe('worker-vllm fleet status', () => {
     ]);
   });
 
+  it('says that rollouts of a pool are paused, since when, and how they are resumed', () => {
+    const versions = [versionOf('a1b2c3d4e5', { ready: 2 })];
+    const view = fleetView({ pools: { demo: scalingOf({ versions }) } });
+    view.pools[0]!.scaling!.rollout = {
+      ...{ state: 'paused', from: null, to: 'a1b2c3d4e5', since: view.at - 240_000 },
+      ...{ text: 'No worker is replaced.', next: null, is_stuck: false },
+    };
+    const lines = statusLines(view, view.at);
+    expect(lines).toContain('  Rollouts paused for 4 min 00 s: No worker is replaced.');
+    expect(lines.at(-1)).toBe(
+      '▲ The rollouts of demo are paused: "worker-vllm fleet roll demo --resume" ends that.',
+    );
+  });
+
   it('shows why a version was stopped, with the last words of its newest worker, and no single version', () => {
     const why = '5 starts in a row failed: its worker ended with exit code 9';
     const versions = [
