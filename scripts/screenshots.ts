@@ -143,8 +143,11 @@ async function toScaling(page: Page): Promise<void> {
   await page.getByRole('status').filter({ hasNotText: 'Asking' }).first().waitFor();
 }
 
+/** A rollout whose first new worker serves beside the old ones. */
 async function toVersions(page: Page): Promise<void> {
-  await page.getByRole('heading', { name: 'Versions' }).waitFor({ timeout: 180_000 });
+  const wanted = page.locator('.versions tr').filter({ hasText: 'wanted' });
+  await wanted.getByText(/\d ready/).waitFor({ timeout: 180_000 });
+  await page.locator('.versions').evaluate((section) => section.scrollIntoView({ block: 'center' }));
 }
 
 async function toCharts(page: Page): Promise<void> {
