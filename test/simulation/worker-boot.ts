@@ -230,8 +230,9 @@ export class Boot implements ClientProcess {
   /** What a watch does when the engine answers as it should. */
   async engineHealthy(): Promise<void> {
     const names = await this.engine.models();
-    // It keeps its first turn until it has answered.
+    // It keeps its first turn until the worker has asked all that it asks first.
     if (this.#swapped) await firstAnswer(this.#swapped).catch(() => {});
+    this.#swapped?.started();
     const served = this.#adapters?.engineServes(names, []).names ?? names;
     this.worker.engineHealthy(served, [], null, `tiny@${this.#model}@`);
   }
