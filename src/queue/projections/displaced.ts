@@ -1,4 +1,5 @@
 import type { DisplacedJobs } from '../../fleet/rpc.ts';
+import { MACHINE_TAKEN } from '../attempts/end.ts';
 import type { JobEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
 import type { Core } from '../state/state.ts';
@@ -20,12 +21,15 @@ export class Displaced implements Projection {
     this.#workers = workers;
   }
 
-  on({ job, step, isFirst }: JobEvent): void {
+  on({ job, step, detail, isFirst }: JobEvent): void {
     switch (step) {
       case 'submitted':
         // The gateway asks again for a request whose worker failed.
         if (job.mode === 'waiting') this.#leaves(job.id, job.failed_at.at(-1) ?? null);
         return;
+      case 'returned':
+        // Another process may have registered under the name of the worker whose machine was taken away.
+        return this.#leaves(job.id, job.worker_id, detail === MACHINE_TAKEN);
       case 'released':
       case 'lease_expired':
       case 'attempt_failed':
@@ -48,10 +52,10 @@ export class Displaced implements Projection {
     return counts;
   }
 
-  #leaves(jobId: string, workerId: string | null): void {
+  #leaves(jobId: string, workerId: string | null, isGone = false): void {
     if (workerId === null) return;
     const worker = this.#workers.byId(workerId);
-    if (worker && !worker.session.preempted) return;
+    if (!isGone && worker && !worker.session.preempted) return;
     this.#left.set(jobId, workerId);
     const [oldest] = this.#left.keys();
     if (this.#left.size > MOST_LEFT && oldest !== undefined) this.#left.delete(oldest);

@@ -56,3 +56,30 @@ it('a job that a worker releases for another reason counts against nobody', () =
   queue.advance(30);
   expect(queue.queue.takeDisplaced()).toEqual({});
 });
+
+it('a job that the queue takes back from a machine that was taken away counts, also where its name is taken again', () => {
+  const queue = new QueueHarness();
+  const going = queue.worker('going', { capacity: 1, instance: { boot_id: 'first' } });
+  queue.job();
+  queue.say(going, { type: 'drain', reason: 'preempted' });
+  queue.drop(going);
+  queue.worker('other', { capacity: 1 });
+  expect(queue.queue.takeDisplaced()).toEqual({ going: { moved: 0, repeated: 1 } });
+
+  const again = queue.worker('again', { capacity: 1, instance: { boot_id: 'first' } });
+  queue.job();
+  expect(again.frames('job')).toHaveLength(1);
+  queue.say(again, { type: 'drain', reason: 'preempted' });
+  queue.worker('again', { capacity: 1, instance: { boot_id: 'second' }, jobs: [] });
+  queue.advance(5);
+  expect(queue.queue.takeDisplaced()).toEqual({ again: { moved: 0, repeated: 1 } });
+});
+
+it('a job whose frame was lost on the way counts against nobody', () => {
+  const queue = new QueueHarness();
+  const worker = queue.worker('back', { capacity: 1, instance: { boot_id: 'first' } });
+  queue.job();
+  queue.drop(worker);
+  queue.worker('back', { capacity: 1, instance: { boot_id: 'first' }, jobs: [] });
+  expect(queue.queue.takeDisplaced()).toEqual({});
+});
