@@ -1,9 +1,10 @@
+import { targetsOf } from '../../aliases/resolve.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import type { StoredJob } from '../job.ts';
 import { isUnserved } from '../rpc.ts';
 import type { Core, Timed } from '../state/state.ts';
 import { resolve } from '../state/steps.ts';
-import { isLeaving } from '../state/worker.ts';
+import { isLeaving, servesModel, type Worker } from '../state/worker.ts';
 import { aliasedOfPool } from '../store/pending-table.ts';
 
 /*
@@ -35,6 +36,31 @@ export function moved(core: Core, job: StoredJob): boolean {
       ...job.extras,
       alias: { ...alias, fell: resolved.step.fell },
       ...(cost && { cost: { ...cost, model: resolved.model } }),
+    },
+  });
+  return true;
+}
+
+/**
+ * Gives a job that stays in its pool the model of its alias that the worker serves, where the worker does not serve the
+ * job's own: no other worker of the pool does either, or the job would not have come to this one.
+ * @returns whether the job has another model now, with which it is ready anew
+ */
+export function renamed(core: Core, worker: Worker, job: StoredJob): boolean {
+  const { alias, cost } = job.extras;
+  if (alias === undefined || alias.moves !== undefined || job.payload_file !== null) return false;
+  if (!core.aliases.has(alias.name) || (job.model !== null && servesModel(worker, job.model))) return false;
+  const targets = targetsOf(core.aliases.table, alias.name);
+  // A worker that does not report its models may serve any. The engine refuses a model that it does not serve.
+  const model = targets.find((one) => servesModel(worker, one)) ?? job.model ?? targets[0] ?? null;
+  if (model === job.model) return false;
+  core.stored.move(job, {
+    config_id: job.config_id,
+    model,
+    extras: {
+      ...job.extras,
+      alias: { ...alias, fell: job.model === null ? alias.fell : 'no_worker' },
+      ...(cost && { cost: { ...cost, model } }),
     },
   });
   return true;

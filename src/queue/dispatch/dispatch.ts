@@ -2,7 +2,7 @@ import { closeIfHalfOpen } from '../attempts/connection.ts';
 import type { Job, WaitingJob } from '../job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import { moved } from './aliased-jobs.ts';
+import { moved, renamed } from './aliased-jobs.ts';
 import { MOST_LOOKED_AT, WANTS_NOTHING, type Wants } from './choose.ts';
 import { firstJobs, otherModels } from './fair-order.ts';
 import { SCORERS } from './scorers.ts';
@@ -111,7 +111,9 @@ function serves(core: Core, worker: Worker, job: Job): boolean {
  */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
   if (SCORERS.isDeclined(core, worker, job)) return;
-  if (job.mode === 'stored' && (moved(core, job) || !core.stored.admit(job))) return;
+  if (job.mode === 'stored') {
+    if (moved(core, job) || renamed(core, worker, job) || !core.stored.admit(job)) return;
+  }
   send(core, worker, job);
 }
 

@@ -1,5 +1,4 @@
 import { textWithTarget } from '../../aliases/rename.ts';
-import { targetsOf } from '../../aliases/resolve.ts';
 import { bounds, type JobTrace, payloadText, unpack } from '../../protocol/index.ts';
 import { accountOf } from '../attempts/account.ts';
 import { leaseSecondsFor, unheardLimitMs } from '../attempts/connection.ts';
@@ -40,7 +39,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', detailOf(worker, leased), { isFirst });
   const bytes = payloadBytes(worker, leased);
-  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
+  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
   const head: JobHead = {
     type: 'job',
     job_id: leased.id,
@@ -128,7 +127,7 @@ function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
 /**
  * Returns the payload, if it goes in the frame or must be checked; null if it lies in a file, which the worker fetches.
  */
-function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | null; suitsBase: boolean } {
+function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: boolean } {
   if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
     return { payload: text ?? '', suitsBase: text !== null };
@@ -136,18 +135,8 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
   if (job.payload_file !== null) return { payload: null, suitsBase: fileSuitsBase(job.payload_file) };
   const payload = core.stored.takePayload(job.id);
   const { alias } = job.extras;
-  if (payload === null || alias === undefined) return { payload, suitsBase: true };
-  const model = job.model ?? modelAt(core, worker, alias.name);
-  return { payload: textWithTarget(job.job_type, payload, alias.name, model), suitsBase: true };
-}
-
-/**
- * Returns the model of an alias that a worker serves, for a job that stays in the worker's pool. The engine refuses the
- * first model where it serves none of them.
- */
-function modelAt({ aliases }: Core, { models }: Worker, alias: string): string {
-  const targets = targetsOf(aliases.table, alias);
-  return targets.find((model) => models.includes(model)) ?? targets[0] ?? alias;
+  if (payload === null || alias === undefined || job.model === null) return { payload, suitsBase: true };
+  return { payload: textWithTarget(job.job_type, payload, alias.name, job.model), suitsBase: true };
 }
 
 /** Says whether a relay carries the answer. */

@@ -195,6 +195,8 @@ describe('a stored job for an alias', () => {
       stored(queue, 'a', { config_id: 'pool-small', session: `s${index}` });
     const small = worker(queue, 'small', 20);
     expect(small.frames('job').map((job) => bodyOf(job).model)).toEqual(Array(10).fill('small'));
+    const { steps } = queue.queue.read('ledger', String(small.lastJob().job_id), null)!;
+    expect(steps.map(({ detail }) => detail)).toContain('the alias a means small');
   });
 
   it('does not leave the pool that its caller named', () => {
@@ -207,6 +209,26 @@ describe('a stored job for an alias', () => {
     queue.advance(60);
     expect(small.frames('job')).toEqual([]);
     expect(queue.state(id)).toBe('pending');
+  });
+
+  it('takes the model that is left in the pool that its caller named', () => {
+    const to = [
+      { model: 'big', weight: 1 },
+      { model: 'small', weight: 1 },
+    ];
+    const queue = queueWith({ a: alias('big', { to }) });
+    const inPool = (model: string) =>
+      queue.worker(`w-${model}`, { config_id: 'pool', capacity: 1, instance: { models: [model] } });
+    const big = inPool('big');
+    const id = stored(queue, 'a', { config_id: 'pool' });
+    expect(bodyOf(big.lastJob()).model).toBe('big');
+    const small = inPool('small');
+    queue.drop(big);
+    queue.advance(60);
+    expect(small.lastJob()).toMatchObject({ job_id: id });
+    expect(bodyOf(small.lastJob()).model).toBe('small');
+    const { steps } = queue.queue.read('ledger', id, null)!;
+    expect(steps.map(({ detail }) => detail)).toContain('the alias a means small, after no_worker');
   });
 
   it('stays where a worker can be started, also while a queue that starts again does not know that yet', () => {
