@@ -10,6 +10,15 @@ export interface QueueMetrics {
   relays: RelayMetrics | null;
   pools: PoolMetrics[];
   mirrors: MirrorCount[];
+  fall_backs: FallBackCount[];
+}
+
+/** The requests for an alias that ended at another model than its first choice, since the object started. */
+export interface FallBackCount {
+  alias: string;
+  /** Why they went on to that model. */
+  cause: string;
+  requests: number;
 }
 
 /** The copies of requests for an alias that went to its mirror's model, since the object started. */

@@ -116,6 +116,21 @@ describe('an alias', () => {
     expect(await ask('sure')).toEqual(served('big'));
   });
 
+  it('names the model that served in the body of a response that began early, which has no header for it', async () => {
+    const early = { status: 200, model: 'small', served: null, fallback: null };
+    expect(await ask('absent', { max_tokens: 600, ignore_eos: true })).toEqual(early);
+    const response = await fetch(`${queue.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'absent', prompt: 'a '.repeat(2000), max_tokens: 2, stream: true }),
+    });
+    const events = (await response.text()).split('\n').filter((line) => line.startsWith('data: {'));
+    expect(events.length).toBeGreaterThan(0);
+    for (const event of events) expect(JSON.parse(event.slice(6))).toMatchObject({ model: 'small' });
+    const metrics = await (await fetch(`${queue.url}/metrics`)).text();
+    expect(metrics).toMatch(/worker_vllm_alias_fall_backs_total\{alias="absent",cause="no_worker"\} \d/);
+  });
+
   it('is in the list of models with its steps', async () => {
     const list = (await (await fetch(`${queue.url}/v1/models`)).json()) as { data: { id: string }[] };
     expect(list.data.find(({ id }) => id === 'sure')).toMatchObject({

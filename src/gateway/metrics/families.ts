@@ -6,13 +6,13 @@ import {
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
-import type { MirrorCount, PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
+import type { FallBackCount, MirrorCount, PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
 import { by, type Family, gauge, histogramSamples, type Sample, withPool } from './exposition.ts';
 import { fleetFamilies } from './fleet-families.ts';
 
 /** Returns everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
 export function families(
-  { at, storage_bytes, relays, pools, mirrors }: QueueMetrics,
+  { at, storage_bytes, relays, pools, mirrors, fall_backs }: QueueMetrics,
   fleet: FleetView,
   version: string,
 ): Family[] {
@@ -26,7 +26,7 @@ export function families(
     ...fleetFamilies(fleet, new Set(pools.map(({ config_id }) => config_id))),
     ...counters(pools),
     ...histograms(pools),
-    ...mirrorFamilies(mirrors),
+    ...aliasFamilies(mirrors, fall_backs),
   ];
 }
 
@@ -42,7 +42,7 @@ function relayFamilies({ streams, received_bytes }: RelayMetrics): Family[] {
   ];
 }
 
-function mirrorFamilies(mirrors: readonly MirrorCount[]): Family[] {
+function aliasFamilies(mirrors: readonly MirrorCount[], fallBacks: readonly FallBackCount[]): Family[] {
   return [
     {
       name: 'mirrored_requests_total',
@@ -51,6 +51,12 @@ function mirrorFamilies(mirrors: readonly MirrorCount[]): Family[] {
       samples: mirrors.flatMap(({ alias, model, ...outcomes }) =>
         by('outcome', outcomes).map(({ labels, value }) => ({ labels: { alias, model, ...labels }, value })),
       ),
+    },
+    {
+      name: 'alias_fall_backs_total',
+      type: 'counter',
+      help: 'Requests for an alias that ended at another model than its first choice, by why.',
+      samples: fallBacks.map(({ alias, cause, requests }) => ({ labels: { alias, cause }, value: requests })),
     },
   ];
 }

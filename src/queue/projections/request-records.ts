@@ -7,6 +7,7 @@ import {
 import type { JobEvent, OtherEvent } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
 import { firstTokenAt, givenAt, submittedAt } from '../job.ts';
+import type { FallBackCount } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { keyOf } from './usage.ts';
 
@@ -62,6 +63,8 @@ export class RequestRecords implements Projection {
   readonly #ordinary = new Sampler(ORDINARY_A_WINDOW);
   readonly #notable = new Sampler(NOTABLE_A_WINDOW);
   #records: RequestRecord[] = [];
+  /** Requests that ended at a fall-back since the object started, by alias and cause. */
+  readonly #fallBacks = new Map<string, FallBackCount>();
 
   constructor(core: Core) {
     this.#core = core;
@@ -77,6 +80,8 @@ export class RequestRecords implements Projection {
       requests.noteUndecided(job.id, recordOf(this.#core, event, outcome, 1));
       return;
     }
+    const { alias } = job.extras;
+    if (alias?.fell) this.#countFallBack(alias.name, alias.fell);
     // A record is made only if it is kept, since a busy queue keeps few.
     const standsFor = this.#keep(job.id, isNotable({ outcome, is_slow: isSlow(event) }), at);
     if (standsFor > 0) this.#add(recordOf(this.#core, event, outcome, standsFor));
@@ -85,6 +90,7 @@ export class RequestRecords implements Projection {
   onOther(event: OtherEvent): void {
     if (event.kind !== 'decided' || event.record === undefined) return;
     const record = { ...event.record, outcome: event.outcome };
+    if (record.alias && record.fallback) this.#countFallBack(record.alias, record.fallback);
     const standsFor = this.#keep(record.id, isNotable(record), this.#core.now());
     if (standsFor > 0) this.#add({ ...record, stands_for: standsFor });
   }
@@ -94,6 +100,17 @@ export class RequestRecords implements Projection {
     const records = this.#records;
     if (records.length > 0) this.#records = [];
     return records;
+  }
+
+  /** Returns how many requests ended at another model than their alias's first choice, since the object started. */
+  fallBacks(): FallBackCount[] {
+    return [...this.#fallBacks.values()];
+  }
+
+  #countFallBack(alias: string, cause: string): void {
+    const key = `${alias}\0${cause}`;
+    const { requests } = this.#fallBacks.get(key) ?? { requests: 0 };
+    this.#fallBacks.set(key, { alias, cause, requests: requests + 1 });
   }
 
   /** Decides whether to keep a request's record. @returns what `Sampler.keep` returns */

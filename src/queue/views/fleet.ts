@@ -2,6 +2,7 @@ import type { PoolShare, QueueShare, SessionShare } from '../../fleet/rpc.ts';
 import { Counts } from '../projections/counts.ts';
 import { Mirrors } from '../projections/mirrors.ts';
 import { cumulative, MODES, newCounts, type Outcome, type PoolCounts } from '../projections/pool-counts.ts';
+import { RequestRecords } from '../projections/request-records.ts';
 import type { PoolJobs, PoolMetrics, QueueMetrics, QueueStatus } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
@@ -70,7 +71,12 @@ export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relay
   const pools = [...poolsNow(core)].map(([config_id, now]) => {
     return { config_id, now, counts: core.projections.get(Counts).of(config_id) ?? newCounts() };
   });
-  return { at: core.now(), pools, mirrors: core.projections.get(Mirrors).counts() };
+  return {
+    at: core.now(),
+    pools,
+    mirrors: core.projections.get(Mirrors).counts(),
+    fall_backs: core.projections.get(RequestRecords).fallBacks(),
+  };
 }
 
 /** Returns all numbers of the queue that the fleet object shows. */

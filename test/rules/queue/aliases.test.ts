@@ -90,6 +90,29 @@ describe('a request for an alias', () => {
     expect(ask(queue, 'a')).toMatchObject([{ headers: { 'x-served-model': 'big' } }]);
   });
 
+  it('is counted by its alias and cause once it has ended at a fall-back, however often it was asked again', () => {
+    const queue = queueWith({ a: alias('big', { then: ['small'], on: ['no_worker'] }) });
+    const small = worker(queue, 'small');
+    const end = (frame: object) => {
+      const { job_id, fence_token } = small.lastJob();
+      queue.say(small, { job_id, fence_token, ...frame });
+    };
+    const counts = () => queue.queue.read('metrics').fall_backs;
+    ask(queue, 'a', { job_id: 'again' });
+    end({ type: 'job_error', error: 'no', code: 'engine_error', retryable: true });
+    ask(queue, 'a', {
+      job_id: 'again',
+      earlier: { attempts: 1, elapsed_ms: 0, fence_token: 1, failed_at: [] },
+    });
+    expect(counts()).toEqual([]);
+    end({ type: 'job_result', result: {} });
+    expect(counts()).toEqual([{ alias: 'a', cause: 'no_worker', requests: 1 }]);
+    worker(queue, 'big');
+    ask(queue, 'a');
+    queue.advance(60);
+    expect(counts()).toEqual([{ alias: 'a', cause: 'no_worker', requests: 1 }]);
+  });
+
   it('is told of the first of its steps that had a worker where none has, once', () => {
     const queue = queueWith({ a: alias('gone', { then: ['big', 'small'], on: ['no_worker'] }) });
     for (const model of ['big', 'small']) queue.drop(worker(queue, model));
