@@ -136,8 +136,8 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a termination is ordered once',
     file: 'src/scheduler/sync.ts',
-    line: 'core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });',
-    becomes: 'core.launches.save({ ...launch, ...given, order_due_at: null });',
+    line: 'core.launches.save({ ...launch, ...given, order_by_name, order_due_at: now + AGAIN_AFTER_MS });',
+    becomes: 'core.launches.save({ ...launch, ...given, order_by_name, order_due_at: null });',
     first_seed: 13,
   },
   {

@@ -48,7 +48,7 @@ export class Orders {
     if (this.#isStopped) return;
     const call = this.#calls.get(order.name);
     if (!call) this.#calls.set(order.name, { order, since, isRunning: false, next: null });
-    else if (call.order.kind !== order.kind) call.next = { order, since };
+    else if (!isAnswered(call, order)) call.next = { order, since };
     else if (order.order > call.order.order) call.order = order;
     this.#startWhatFits();
   }
@@ -92,4 +92,13 @@ export class Orders {
     if (next) this.#calls.set(name, { ...next, isRunning: false, next: null });
     this.#startWhatFits();
   }
+}
+
+/**
+ * Returns whether a call under the order's name answers the order too. One that is looking for machines by that name
+ * may miss the machine whose id has become known meanwhile.
+ */
+function isAnswered({ order: begun, isRunning }: Call, order: Order): boolean {
+  if (begun.kind === 'launch' || order.kind === 'launch') return begun.kind === order.kind;
+  return !isRunning || order.external_id === null || begun.external_id === order.external_id;
 }

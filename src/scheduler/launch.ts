@@ -78,6 +78,11 @@ export interface LaunchRecord extends Launch {
    */
   order: number;
   /**
+   * The number of the newest order to end that was given by the machine's name alone, since its id was not known; null:
+   * there was none.
+   */
+  order_by_name: number | null;
+  /**
    * The number of complete lists in a row that did not show the machine; `missed_since` is when the first of them was
    * made.
    */
@@ -142,6 +147,7 @@ const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   exit_code: null,
   detail: null,
   order: 0,
+  order_by_name: null,
   missed_lists: 0,
   missed_since: null,
   makes_room: false,
@@ -151,10 +157,11 @@ const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   clear_at: null,
 };
 
-/** Returns a launch as it was stored. One that an earlier version has stored lacks the fields of spot machines. */
+/** Returns a launch as it was stored. One that an earlier version has stored lacks the newest fields. */
 export function storedLaunch(json: string): LaunchRecord {
-  const { is_spot = false, is_stand_in = false, ...launch } = JSON.parse(json) as LaunchRecord;
-  return { ...launch, is_spot, is_stand_in };
+  const stored = JSON.parse(json) as LaunchRecord;
+  const { is_spot = false, is_stand_in = false, order_by_name = null, ...launch } = stored;
+  return { ...launch, is_spot, is_stand_in, order_by_name };
 }
 
 export function newLaunch(of: Decided, now: number): LaunchRecord {

@@ -76,7 +76,8 @@ function giveOut(
   const { id: launch_id, provider, name, external_id, machine, config_id, is_spot } = launch;
   const given = { order, ordered_at: now };
   if (launch.state === 'terminating') {
-    core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });
+    const order_by_name = external_id === null ? order : launch.order_by_name;
+    core.launches.save({ ...launch, ...given, order_by_name, order_due_at: now + AGAIN_AFTER_MS });
     return { kind: 'terminate', launch_id, order, provider, name, external_id };
   }
   // A launch is made with what its version was started with, whatever the newest file says.
@@ -129,7 +130,9 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
     case 'terminated':
       // A launch that was not ordered to end is gone if its launcher has ended, and the launcher's processes with it.
       if (launch.state === 'intended') return;
-      return core.launches.save(ended(launch, now));
+      if (!wasByName(launch, order)) return core.launches.save(ended(launch, now));
+      if (isNewest) core.launches.save({ ...launch, order_due_at: now });
+      return;
     case 'terminating':
       if (launch.state !== 'terminating' || !isNewest) return;
       return core.launches.save({ ...launch, order_due_at: now + AGAIN_AFTER_TERMINATING_MS });
@@ -139,6 +142,15 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       return core.launches.save({ ...launch, detail: outcome.detail, order_due_at });
     }
   }
+}
+
+/**
+ * Returns whether an order to end named no machine, and the launch's machine has become known since. Its driver looked
+ * for the name in a list that may lag behind, so that only an order with the id tells whether the machine is gone.
+ */
+function wasByName({ external_id, order_by_name }: LaunchRecord, order: number): boolean {
+  // A launch's first order is never one to end: a launcher that ends with all its machines answers that one.
+  return external_id !== null && order > 1 && order <= (order_by_name ?? 0);
 }
 
 /** A machine that is created but not started this many ms after its order will not start by itself. */

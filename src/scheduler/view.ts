@@ -77,7 +77,7 @@ function launchRow(
   const isOnItsWay = isStarting(launch);
   const { phase = null, progress = null } = heartbeat ?? {};
   const { machine, inputs, makes_room, host, order, missed_lists, missed_since, ...more } = launch;
-  const { order_due_at, ordered_at, clear_at, ...shown } = more;
+  const { order_by_name, order_due_at, ordered_at, clear_at, ...shown } = more;
   return {
     ...shown,
     reason: inputs === '' ? launch.reason : `${launch.reason} (${inputs})`,

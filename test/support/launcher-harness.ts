@@ -79,6 +79,18 @@ export class LauncherHarness {
     });
   }
 
+  terminationsTake(ms: number): void {
+    const driver = this.#driver;
+    this.#driver = {
+      launch: (request) => driver.launch(request),
+      list: (prefix) => driver.list(prefix),
+      terminate: async (machine) => {
+        await new Promise<void>((done) => this.clock.setTimeout(done, ms));
+        return await driver.terminate(machine);
+      },
+    };
+  }
+
   /** @returns once it has ended */
   async stop(): Promise<void> {
     this.#stopped.abort();

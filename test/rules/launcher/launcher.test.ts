@@ -91,6 +91,24 @@ describe('the launcher', () => {
     await h.stop();
   });
 
+  it('ends a machine by its id while it still looks for it by its name', async () => {
+    const h = new LauncherHarness();
+    h.terminationsTake(10_000);
+    h.start();
+    h.orders = [h.launchOrder('a')];
+    await h.clock.advance(2000);
+    h.orders = [h.terminateOrder('a', 2)];
+    await h.clock.advance(2000);
+    h.orders = [h.terminateOrder('a', 3, 'fake-1')];
+    await h.clock.advance(30_000);
+    expect(h.results.map(({ order, outcome }) => [order, outcome.kind])).toEqual([
+      [1, 'launched'],
+      [2, 'terminated'],
+      [3, 'terminated'],
+    ]);
+    await h.stop();
+  });
+
   it('drops a launch that could not begin before the scheduler gives it to somebody else', async () => {
     const h = new LauncherHarness();
     h.launchesTake(28_000);

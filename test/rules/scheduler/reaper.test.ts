@@ -191,6 +191,32 @@ describe('a list of a provider', () => {
     expect(fleet.row(id).state).toBe('failed');
   });
 
+  it('has a machine ended by its id where it was not known when its launch was told to end', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.requested();
+    fleet.scheduler.control('chat', 'drain', false);
+    fleet.reconcile();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', order: 2, external_id: null }]);
+    fleet.result(id, 1, { kind: 'launched', external_id: 'x-9', price_per_hour: 3 });
+    // The list in which the launcher looked for the name lags behind.
+    const { orders } = fleet.result(id, 2, { kind: 'terminated' });
+    expect(orders).toMatchObject([{ kind: 'terminate', launch_id: id, order: 3, external_id: 'x-9' }]);
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.row(id).state).toBe('terminating');
+    fleet.result(id, 3, { kind: 'terminated' });
+    expect(fleet.row(id).state).toBe('gone');
+  });
+
+  it('ends a launch of which no machine became known once a launcher finds none by its name', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.requested();
+    fleet.scheduler.control('chat', 'drain', false);
+    fleet.reconcile();
+    fleet.sync();
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.row(id).state).toBe('gone');
+  });
+
   it('keeps a launch that is told to end until its machine is gone, and asks for that every 5 s', () => {
     const fleet = fleetWithSpec();
     fleet.apply({ max: 1 });
