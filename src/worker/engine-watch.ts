@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { askForFirstAnswer } from '../engine/client/first-answer.ts';
 import { askCanary, HangWatch } from '../engine/client/hang.ts';
 import { type Diagnosis, diagnose, EngineHealth, type HealthState } from '../engine/client/health.ts';
@@ -15,6 +16,8 @@ const FIRST_ANSWER_MS = 900_000;
  * more than a broken connection.
  */
 const CAUSE_WITHIN_MS = 5000;
+/** An engine that was started elsewhere is asked this often, ms, which names it answers to: they may change at any time. */
+const NAMES_EVERY_MS = 10_000;
 
 export interface EngineOwner {
   /** Called when the engine has answered its health check and its first request, and each time it is healthy again. */
@@ -71,6 +74,7 @@ export class EngineWatch {
   #cards: ModelCard[] = [];
   /** Whether somebody may have started another engine at the address since the identity was asked for. */
   #mayBeAnother = false;
+  #namesTimer: Timer = null;
 
   constructor(ports: EngineWatchPorts) {
     const { worker } = ports;
@@ -100,6 +104,7 @@ export class EngineWatch {
   start(): void {
     this.#health.start();
     this.#awaited?.start();
+    if (this.#ports.supervisor === null) this.#lookAtNamesLater();
   }
 
   stop(): void {
@@ -107,6 +112,7 @@ export class EngineWatch {
     this.#health.stop();
     this.#awaited?.stop();
     this.#hang.stop();
+    this.#ports.clock.clearTimeout(this.#namesTimer);
   }
 
   /** Probes the engine after a job failed as jobs of a dying engine do. */
@@ -165,6 +171,34 @@ export class EngineWatch {
     this.#ports.engine.started?.();
     this.#tellHealthy();
     this.#hang.healthy();
+  }
+
+  #lookAtNamesLater(): void {
+    const life = this.#life;
+    this.#namesTimer = this.#ports.clock.setTimeout(async () => {
+      if (this.#isServing()) await this.#lookAtNames();
+      if (life === this.#life) this.#lookAtNamesLater();
+    }, NAMES_EVERY_MS);
+  }
+
+  /** Reports the names that the engine answers to, if they have changed while it was healthy. */
+  async #lookAtNames(): Promise<void> {
+    const { adapters, engine } = this.#ports;
+    const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
+    // The worker itself loads adapters, and reports those.
+    const own = (names: readonly string[]) => names.filter((name) => !adapters?.has(name)).sort();
+    const isSame = isDeepStrictEqual(own(models), own(this.#models));
+    // A busy engine may not answer in time.
+    if (models.length === 0 || isSame || !this.#isServing()) return;
+    [this.#models, this.#cards] = [models, cards];
+    await this.#identifyAgain();
+    if (this.#isServing()) this.#tellHealthy();
+    else this.#mayBeAnother = true;
+  }
+
+  /** Tells whether the worker takes jobs: else the names are asked for when the engine is healthy again. */
+  #isServing(): boolean {
+    return this.#health.state === 'healthy' && this.#ports.worker.state === 'ready';
   }
 
   /**

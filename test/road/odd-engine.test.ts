@@ -293,3 +293,18 @@ it('a stream that breaks off inside an event ends without a word that would fall
   ).rejects.toThrow();
   expect(text).toMatch(/^data: x+$/);
 });
+
+it('an engine that answers to another name while it serves is asked by that name', async () => {
+  const ask = (model: string) =>
+    fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }),
+    });
+  engine.answer = (socket) => void socket.write(plain('{"choices":[]}'));
+  expect((await ask('pulled-later')).status).toBe(404);
+  engine.served = ['tiny', 'pulled-later'];
+  await until(async () => (await ask('pulled-later')).status === 200, 'it serves under the new name', {
+    timeoutMs: 60_000,
+  });
+  engine.served = ['tiny'];
+});

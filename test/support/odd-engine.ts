@@ -11,6 +11,8 @@ export class OddEngine {
   answer: (socket: Socket, request: string) => void = (socket) => socket.end();
   /** First line of each request but those for the models. */
   readonly asked: string[] = [];
+  /** The names that it answers to. */
+  served = ['tiny'];
   readonly #server = createServer((socket) => this.#serve(socket));
   readonly #sockets = new Set<Socket>();
 
@@ -38,7 +40,8 @@ export class OddEngine {
       if (body === undefined || received.length < head.length + 4 + length) return;
       const request = received;
       received = '';
-      if (request.startsWith('GET /v1/models ')) socket.write(plain('{"data":[{"id":"tiny"}]}'));
+      if (request.startsWith('GET /v1/models '))
+        socket.write(plain(JSON.stringify({ data: this.served.map((id) => ({ id })) })));
       else if (request.startsWith('GET ')) socket.write(plain('{}', 'HTTP/1.1 404 Not Found'));
       else if (request.includes('x-request-id: first\r\n'))
         socket.write(plain('{"choices":[{"text":"Hi"}]}'));

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   bounds,
   CLOSE,
@@ -57,8 +58,8 @@ export class Session {
   /** The number of slots that the last `register` offered. */
   #offered = 0;
   #everOffered = false;
-  /** What the last `register` said that the engine serves. */
-  #registeredIdentity: string | undefined;
+  /** What the last `register` said that the engine serves, and the names that it answers to. */
+  #registered: Pick<Instance, 'model_identity' | 'models'> = {};
   #answerTimer: Timer;
   #told: Told = 'dispatch';
   #looping = false;
@@ -108,8 +109,9 @@ export class Session {
    */
   engineHealthy(models: string[], cards: ModelCard[], identity: string | null): void {
     this.#engineHealthy = true;
+    const { model_cards, model_identity, ...rest } = this.#instance;
     this.#instance = {
-      ...this.#instance,
+      ...rest,
       models,
       ...(cards.length > 0 && { model_cards: cards }),
       ...(identity !== null && { model_identity: identity }),
@@ -214,13 +216,14 @@ export class Session {
   }
 
   /**
-   * Tells whether the engine serves something else than the queue was told: whoever runs an engine of one's own may
-   * start another one at its address.
+   * Tells whether the engine serves something else, or by other names, than the queue was told: whoever runs an engine
+   * of one's own may start another one at its address, or have it serve more models.
    */
   #servesOther(): boolean {
-    const [told, now] = [this.#registeredIdentity, this.#instance.model_identity];
-    const isNews = told !== undefined && told !== now;
-    return isNews && this.#capacity() > 0 && this.#peer?.reregisters === true;
+    const [told, now] = [this.#registered, this.#instance];
+    const isOther = told.model_identity !== undefined && told.model_identity !== now.model_identity;
+    const isNamedOtherwise = told.models !== undefined && !isDeepStrictEqual(told.models, now.models);
+    return (isOther || isNamedOtherwise) && this.#capacity() > 0 && this.#peer?.reregisters === true;
   }
 
   /** Offers more slots than before, or another model: an extended queue accepts a second `register`, a base queue only the first. */
@@ -234,7 +237,7 @@ export class Session {
   #register(): void {
     this.#settlements.send();
     this.#registerSent = true;
-    this.#registeredIdentity = this.#instance.model_identity;
+    this.#registered = this.#instance;
     const { workerId, configId } = this.#settings;
     const capacity = this.#capacity();
     this.#offered = capacity;

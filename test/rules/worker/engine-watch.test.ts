@@ -188,3 +188,38 @@ test.each([
   expect(bench.worker.state).toBe('ready');
   watch.stop();
 });
+
+test('an engine of somebody else that answers to other names while it serves is told of by these', async () => {
+  const answers = ({ path }: { path: string }) =>
+    path === '/tokenize' ? answered('{"tokens":[1]}') : answered('{"choices":[{}]}');
+  const { bench, watch } = await starting(answers, false);
+  bench.queue.grant();
+  const registers = () => bench.queue.framesOf('register');
+  expect(registers()).toMatchObject([{ instance: { models: ['tiny'] } }]);
+  // Neither an answer that did not come in time nor another order is news.
+  for (const served of [[], ['tiny', 'more'], ['more', 'tiny']]) {
+    bench.engine.served = served;
+    const before = registers().length;
+    await bench.live(10_000);
+    if (registers().length > before) bench.queue.grant();
+  }
+  expect(registers()).toMatchObject([{}, { capacity: 1, instance: { models: ['tiny', 'more'] } }]);
+  bench.engine.served = ['other'];
+  await bench.live(10_000);
+  bench.queue.grant();
+  expect(registers().at(-1)).toMatchObject({
+    instance: { models: ['other'], model_identity: expect.stringMatching(/^other@@/) },
+  });
+  expect(bench.worker.state).toBe('ready');
+  watch.stop();
+});
+
+test('an engine that hangs is not made well by other names', async () => {
+  const { bench, watch } = await starting(() => answered('{"choices":[{}]}'), false);
+  bench.queue.grant();
+  bench.worker.engineRestarting('it hangs');
+  bench.engine.served = ['other'];
+  await bench.live(30_000);
+  expect(bench.worker.state).toBe('paused');
+  watch.stop();
+});
