@@ -7,6 +7,7 @@ import type { EngineName } from '../../src/protocol/index.ts';
 import { engineRefusal } from '../../src/worker/failure.ts';
 import { CompletionWatch } from '../../src/worker/run/completion-watch.ts';
 import { until } from '../support/poll.ts';
+import { readThrough, seenAtWork } from '../support/seen-at-work.ts';
 
 /** An engine that serves `tiny`, slowly enough for a request of 1,500 tokens to be seen at work. */
 export interface RunningEngine {
@@ -98,17 +99,23 @@ export function roadContract(name: EngineName, start: () => Promise<RunningEngin
       async () => {
         const before = (await client.gauges())?.progress;
         expect(before).toBeTypeOf('number');
-        const caller = new AbortController();
-        const answer = await send(
-          { model: 'tiny', messages, max_tokens: 1500, ignore_eos: true, stream: true },
-          caller.signal,
+        const begin = async () => {
+          const caller = new AbortController();
+          const answer = await send(
+            { model: 'tiny', messages, max_tokens: 1500, ignore_eos: true, stream: true },
+            caller.signal,
+          );
+          if (answer.status !== 200)
+            throw new Error(`refused: ${answer.status} ${await textOf(answer.body)}`);
+          return { caller, ...readThrough(answer.body) };
+        };
+        const { caller } = await seenAtWork(
+          begin,
+          async ({ pieces }) => pieces() > 0 && (await client.gauges())?.running === 1,
+          'it runs one',
         );
-        const first = answer.body[Symbol.asyncIterator]();
-        await first.next();
-        await until(async () => (await client.gauges())?.running === 1, 'it runs one');
         await until(async () => ((await client.gauges())?.progress ?? 0) > (before as number), 'it counts');
         caller.abort();
-        await drain(first).catch(() => {});
         await until(async () => (await client.gauges())?.running === 0, 'it runs none');
       },
     );
@@ -117,8 +124,4 @@ export function roadContract(name: EngineName, start: () => Promise<RunningEngin
       expect(await client.gauges()).toBeNull();
     });
   });
-}
-
-async function drain(rest: AsyncIterator<Uint8Array>): Promise<void> {
-  while (!(await rest.next()).done);
 }

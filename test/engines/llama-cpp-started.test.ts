@@ -19,6 +19,7 @@ import {
   type WorkerProcess,
   workers,
 } from '../support/road.ts';
+import { readThrough, seenAtWork } from '../support/seen-at-work.ts';
 import { untilBusy } from './llama.ts';
 
 /** A worker that starts llama.cpp's server itself: its flags, its watch, its failures. */
@@ -99,17 +100,23 @@ describe('llama.cpp that the supervisor starts', () => {
       CASOLA_HEARTBEAT_INTERVAL: '1',
       MAX_NUM_SEQS: '2',
     });
-    const stream = await client().chat.completions.create({
-      ...{ model: 'tiny', messages, max_tokens: 4000, stream_options: { include_usage: true } },
-      stream: true,
-    });
     let used = 0;
-    const read = (async () => {
-      for await (const chunk of stream) used = chunk.usage?.completion_tokens ?? used;
-    })();
-    await until(async () => (await fleetRow('gauges')).engine_running === 1, 'its gauge counts the request');
+    const begin = async () => {
+      const stream = await client().chat.completions.create({
+        ...{ model: 'tiny', messages, max_tokens: 4000, stream_options: { include_usage: true } },
+        stream: true,
+      });
+      return readThrough(stream, (chunk) => {
+        used = chunk.usage?.completion_tokens ?? used;
+      });
+    };
+    const { howOver } = await seenAtWork(
+      begin,
+      async () => (await fleetRow('gauges')).engine_running === 1,
+      'its gauge counts the request',
+    );
     expect(await fleetRow('gauges')).toMatchObject({ engine_waiting: 0 });
-    await read;
+    expect(await until(howOver, 'the stream is over')).toBe('succeeded');
     expect(used).toBe(4000);
     expect(worker.process.output()).not.toMatch(/hang/);
     await worker.process.stop();

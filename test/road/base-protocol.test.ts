@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { BaseQueue } from '../support/base-queue.ts';
 import { until } from '../support/poll.ts';
-import { engineRunning, startWorker, tearDown, type WorkerProcess } from '../support/road.ts';
+import { engineRunning, HELD, setPace, startWorker, tearDown, type WorkerProcess } from '../support/road.ts';
 
 /** Our worker against a queue that knows only the deployed base protocol. */
 const queues: BaseQueue[] = [];
@@ -101,10 +101,11 @@ describe('our worker with a base queue', () => {
   });
 
   it('sends a result that was ready while the connection was down when it is back', async () => {
-    const { queue, worker } = await connected({ engineArgs: '--inter-token-latency-ms 10' });
+    const { queue, worker } = await connected({ engineArgs: HELD });
     queue.push({ job_id: 'j', mode: 'persisted', fence_token: 1, payload: payload(200) });
     await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'it runs');
     queue.cut();
+    await setPace(worker.engineUrl, 0);
     const result = await until(() => queue.of('job_result')[0], 'the result arrives', { timeoutMs: 40_000 });
     expect(result).toMatchObject({ job_id: 'j', fence_token: 1 });
     expect(queue.connections).toBe(2);

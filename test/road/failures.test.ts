@@ -5,11 +5,13 @@ import { until } from '../support/poll.ts';
 import {
   chatJob,
   engineRunning,
+  HELD,
   job,
   killQueue,
   processesWith,
   type QueueProcess,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   submit,
@@ -67,11 +69,12 @@ describe('a job', () => {
   });
 
   it('goes on, and settles once, when the queue is killed and started again under it', async () => {
-    const only = await worker('only', { engineArgs: '--inter-token-latency-ms 5' });
+    const only = await worker('only', { engineArgs: HELD });
     const { id } = await submit(queue.url, chatJob(600));
     await until(async () => (await engineRunning(only.engineUrl)) === 1, 'the worker runs it');
     await killQueue(queue);
     queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
+    await setPace(only.engineUrl, 5);
     const view = await settled(queue.url, id);
     expect(view).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [], worker_id: 'only' });
     const usage = (view.result as { completion: { usage: { completion_tokens: number } } }).completion.usage;
@@ -80,13 +83,14 @@ describe('a job', () => {
 
   it('that a drain leaves no time for goes to another worker without a charge, one that fits is finished', async () => {
     const leaving = await worker('leaving', {
-      engineArgs: SLOW,
+      engineArgs: HELD,
       env: { CASOLA_SHUTDOWN_GRACE_PERIOD: '3' },
     });
     const long = await submit(queue.url, chatJob(5000));
     await until(async () => (await engineRunning(leaving.engineUrl)) === 1, 'the long one runs');
     const short = await submit(queue.url, chatJob(100));
     await until(async () => (await engineRunning(leaving.engineUrl)) === 2, 'both run');
+    await setPace(leaving.engineUrl, 20);
     const staying = await worker('staying');
     leaving.process.kill('SIGTERM');
     expect(await settled(queue.url, short.id)).toMatchObject({ state: 'succeeded', worker_id: 'leaving' });

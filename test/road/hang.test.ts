@@ -74,7 +74,7 @@ describe('an engine that hangs behind a good health check', () => {
 
   it('is started again in place where restarts are allowed, and the same worker goes on', async () => {
     const only = await worker('only', { ENGINE_HANG_SECONDS: '2', ENGINE_RESTARTS: '1' });
-    const { id } = await submit(queue.url, chatJob(150));
+    const { id } = await submit(queue.url, chatJob(500));
     await until(async () => (await engineRunning(only.engineUrl)) === 1, 'it runs');
     await setFault(only.engineUrl, { hang: true });
     await only.process.waitForLine(/starting the engine again in 1 s \(1 of 1\)/);

@@ -6,6 +6,7 @@ import {
   isDeployed,
   type QueueProcess,
   readyWorker,
+  setPace,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -123,6 +124,7 @@ describe('the official OpenAI client', () => {
   });
 
   it('has eight requests answered side by side', async () => {
+    await setPace(worker.engineUrl, 2000);
     const running = Array.from({ length: 8 }, (_, n) =>
       client.chat.completions.create({
         model: 'tiny',
@@ -132,6 +134,7 @@ describe('the official OpenAI client', () => {
       }),
     );
     await until(async () => (await engineRunning(worker.engineUrl)) === 8, 'the engine runs eight at once');
+    await setPace(worker.engineUrl, 0);
     const completions = await Promise.all(running);
     expect(completions.map((completion) => completion.usage?.completion_tokens)).toEqual(Array(8).fill(1500));
   });

@@ -4,7 +4,7 @@ import { EXIT } from '../../src/process/index.ts';
 import { childrenOf } from '../soak/proc.ts';
 import type { FakeServerless } from '../support/fake-serverless.ts';
 import { until } from '../support/poll.ts';
-import { engineRunning, processesWith, stateFolder, tearDown } from '../support/road.ts';
+import { engineRunning, HELD, processesWith, setPace, stateFolder, tearDown } from '../support/road.ts';
 import { endAll, startEndpoint, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
 
 /** What our worker in a RunPod endpoint does when something goes wrong, and how it starts and ends. */
@@ -81,12 +81,13 @@ describe('results', () => {
 
 describe('stops', () => {
   it('end the engine’s request and leave the job’s siblings alone', async () => {
-    const { platform, engineUrl } = await startEndpoint(SLOW);
+    const { platform, engineUrl } = await startEndpoint({ engineArgs: HELD });
     platform.submit('stopped', prompt(5000, { stream: true }));
     platform.submit('sibling', prompt(100));
     await until(async () => (await engineRunning(engineUrl)) === 2, 'both run');
     platform.stop('stopped', 'unknown');
     await until(async () => (await engineRunning(engineUrl)) === 1, 'one runs');
+    await setPace(engineUrl, 0);
     await until(() => platform.isOver('sibling'), 'the other is over');
     expect(platform.of('done', 'stopped')).toEqual([]);
     await until(() => platform.of('ping').length > 0 && !heldIn(platform).includes('stopped'), 'not pinged');
@@ -150,7 +151,7 @@ describe('the end', () => {
   });
 
   it('waits for the jobs that run, with pings, and posts their results', async () => {
-    const { platform, process, engineUrl } = await startEndpoint(SLOW);
+    const { platform, process, engineUrl } = await startEndpoint({ engineArgs: HELD });
     platform.submit('j', prompt(200, { stream: true }));
     await until(async () => (await engineRunning(engineUrl)) === 1, 'it runs');
     process.kill('SIGTERM');
@@ -159,6 +160,7 @@ describe('the end', () => {
       () => platform.of('ping').length > pings + 1 && heldIn(platform).includes('j'),
       'pings go on',
     );
+    await setPace(engineUrl, 0);
     expect((await process.exited).code).toBe(0);
     expect(platform.jobs.get('j')!.status).toBe('COMPLETED');
     expect(platform.violations).toEqual([]);

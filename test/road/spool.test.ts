@@ -4,7 +4,9 @@ import { until } from '../support/poll.ts';
 import {
   chatJob,
   engineRunning,
+  HELD,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   startWorker,
@@ -46,10 +48,11 @@ test.each([
     // Long enough for two processes to start on a busy machine.
     const grace = { QUEUE_RECONNECT_GRACE_SECONDS: '120' };
     const queue = await startQueue({ env: grace });
-    const first = await readyWorker(queue.url, 'keeper', { engineArgs: '--inter-token-latency-ms 30', env });
+    const first = await readyWorker(queue.url, 'keeper', { engineArgs: HELD, env });
     const { id } = await submit(queue.url, chatJob(200));
     await until(async () => (await engineRunning(first.engineUrl)) === 1, 'the engine runs it');
     await queue.process.stop();
+    await setPace(first.engineUrl, 0);
     await until(() => resultsIn(spoolDir).length === 1, 'the result is on disk');
     process.kill(workerPid(first), 'SIGKILL');
     await first.process.exited;

@@ -7,6 +7,7 @@ import type { JobView } from '../../src/protocol/index.ts';
 import { until } from './poll.ts';
 import { freePort } from './ports.ts';
 import { type Child, killGroup, startProcess, stopAllProcesses } from './processes.ts';
+import type { Begun } from './seen-at-work.ts';
 import { startWranglerDev } from './wrangler-dev.ts';
 
 /** The road as its users start it: commands in processes, spoken to over HTTP. */
@@ -193,6 +194,19 @@ export async function job(queueUrl: string, id: string, waitSeconds = 0): Promis
   return (await (await fetch(`${queueUrl}/api/jobs/${id}?wait=${waitSeconds}`)).json()) as JobView;
 }
 
+/** Submits a long job that is to be seen at work. */
+export async function beginJob(
+  queueUrl: string,
+  long: Record<string, unknown>,
+): Promise<Begun & { id: string }> {
+  const { id } = await submit(queueUrl, long);
+  const howOver = async () => {
+    const view = await job(queueUrl, id);
+    return view.settled_at ? JSON.stringify(view).slice(0, 500) : null;
+  };
+  return { id, howOver };
+}
+
 /** Waits until a job is settled. */
 export async function settled(queueUrl: string, id: string): Promise<JobView> {
   return await until(
@@ -208,6 +222,19 @@ export async function settled(queueUrl: string, id: string): Promise<JobView> {
 /** Requests the engine runs at this moment, from its own gauges. */
 export function engineRunning(engineUrl: string): Promise<number> {
   return engineMetric(engineUrl, 'num_requests_running');
+}
+
+/** An argument of the simulator with which no answer ends before a test has looked; `setPace` then lets it go on. */
+export const HELD = '--inter-token-latency-ms 2000';
+
+/** Sets the pace of a simulator, for the answers too that it is at. */
+export async function setPace(engineUrl: string, interTokenLatencyMs: number): Promise<void> {
+  const response = await fetch(`${engineUrl}/simulator/pace`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ inter_token_latency_ms: interTokenLatencyMs }),
+  });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 }
 
 /** Tokens that an engine has generated so far. */

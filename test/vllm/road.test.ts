@@ -3,8 +3,10 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ensureVllm, TINY_MODEL_VARIABLES, type VllmInstall } from '../../scripts/vllm/setup.ts';
 import { EXIT } from '../../src/process/index.ts';
+import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import {
+  beginJob,
   chatJob,
   engineRunning,
   job,
@@ -19,6 +21,7 @@ import {
   untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
+import { readThrough, seenAtWork } from '../support/seen-at-work.ts';
 import { clientsOverVllm, TOOL_ARGS } from './clients.ts';
 import { LONG, openLongStream } from './long-stream.ts';
 
@@ -144,25 +147,27 @@ print("models", [model.id for model in client.models.list()])
   });
 
   it('stops the engine’s generation when a streaming caller hangs up, and when a job is cancelled', async () => {
-    const stream = await client.chat.completions.create({
-      model: 'tiny',
-      messages,
-      max_tokens: 1900,
-      stream: true,
-      ...extra({ ignore_eos: true }),
-    });
-    let seen = 0;
-    for await (const chunk of stream) {
-      if (chunk.choices[0]?.delta.content) seen += 1;
-      if (seen === 1) expect(await engineRunning(worker.engineUrl)).toBe(1);
-      if (seen > 1) break;
-    }
+    const runs = async () => (await engineRunning(worker.engineUrl)) === 1;
+    const request = { model: 'tiny', messages, max_tokens: 1900, ...extra({ ignore_eos: true }) };
+    const open = async () => {
+      const stream = await client.chat.completions.create({ ...request, stream: true });
+      return { stream, ...readThrough(stream) };
+    };
+    const { stream } = await seenAtWork(
+      open,
+      async ({ pieces }) => pieces() > 1 && (await runs()),
+      'the stream runs',
+    );
     stream.controller.abort();
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing');
 
-    const { id } = await submit(queue.url, chatJob(1900));
-    await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'the job runs');
-    await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
+    const cancel = async (id: string) =>
+      ((await (await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' })).json()) as JobView).state;
+    const { id } = await seenAtWork(
+      () => beginJob(queue.url, chatJob(1900)),
+      async ({ id }) => (await runs()) && (await cancel(id)) === 'cancelled',
+      'a job that runs is cancelled',
+    );
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing again');
     expect((await job(queue.url, id)).state).toBe('cancelled');
   });

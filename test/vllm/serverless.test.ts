@@ -2,6 +2,7 @@ import { afterAll, afterEach, expect, it } from 'vitest';
 import { ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
 import { until } from '../support/poll.ts';
 import { engineRunning, tearDown } from '../support/road.ts';
+import { seenAtWork } from '../support/seen-at-work.ts';
 import { endAll, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
 
 /** This worker in a RunPod endpoint over real vLLM, with the variables of RunPod's form. */
@@ -48,15 +49,24 @@ it('runs jobs, streams, errors and stops, and ends in order', async () => {
   expect(models.output).toMatchObject([{ data: [{ id: 'tiny' }] }]);
   expect(bad.error).toMatch(/^Error code: 400 - /);
 
-  platform.submit('long', {
-    prompt: 'Hello',
-    sampling_params: { max_tokens: 1900, ignore_eos: true },
-    stream: true,
-  });
-  await until(async () => (await engineRunning(engineUrl)) === 1, 'it runs');
-  platform.stop('long');
+  let count = 0;
+  const { id } = await seenAtWork(
+    async () => {
+      count += 1;
+      const id = `long-${count}`;
+      const long = platform.submit(id, {
+        prompt: 'Hello',
+        sampling_params: { max_tokens: 1900, ignore_eos: true },
+        stream: true,
+      });
+      return { id, howOver: () => (platform.isOver(id) ? String(long.error ?? 'succeeded') : null) };
+    },
+    async () => (await engineRunning(engineUrl)) === 1,
+    'it runs',
+  );
+  platform.stop(id);
   await until(async () => (await engineRunning(engineUrl)) === 0, 'the engine has stopped');
-  expect(platform.of('done', 'long')).toEqual([]);
+  expect(platform.of('done', id)).toEqual([]);
   expect(platform.violations).toEqual([]);
   process.kill('SIGTERM');
   expect((await process.exited).code).toBe(0);
