@@ -5,6 +5,7 @@ import { roadContract } from '../engine/road-contract.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
+import { START_LIMIT } from './worker.ts';
 
 /** One server for both contracts: it takes half a minute to start. */
 describe('real vLLM', () => {
@@ -25,9 +26,7 @@ describe('real vLLM', () => {
     void server.exited.then(() => {
       ended = true;
     });
-    await until(async () => ended || (await fetch(`${url}/health`)).ok, 'vLLM is healthy', {
-      timeoutMs: 240_000,
-    });
+    await until(async () => ended || (await fetch(`${url}/health`)).ok, 'vLLM is healthy', START_LIMIT);
     if (ended) throw new Error(`vLLM ended while it started:\n${server.output()}`);
   });
   afterAll(() => server?.stop());

@@ -7,10 +7,9 @@ import { ensureVllm, TINY_MODEL_VARIABLES, type VllmInstall } from '../../script
 import { EXIT } from '../../src/process/index.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess, stopAllProcesses } from '../support/processes.ts';
+import { START_SECONDS } from './worker.ts';
 
 const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
-/** The help is asked for once, which takes as long as a start, on a busy machine. */
-const LIMIT_MS = 480_000;
 let vllm: VllmInstall;
 let folder: string;
 beforeAll(async () => {
@@ -22,27 +21,23 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** That they reach the engine is seen in road.test.ts. */
 describe('variables over real vLLM', () => {
-  it(
-    'are shown as its flags by --print-command, each of the kind that its help tells',
-    async () => {
-      const process = await supervise(
-        { ...TINY_MODEL_VARIABLES, MAX_MODEL_LEN: '1024', ENABLE_PREFIX_CACHING: '0' },
-        ['--print-command'],
-      );
-      expect((await process.exited).code).toBe(EXIT.ok);
-      const shown = process.output().replace(/ +/g, ' ');
-      for (const part of [
-        'serve # the program',
-        `${vllm.modelDir} # MODEL_NAME`,
-        '--enforce-eager # ENFORCE_EAGER',
-        '--no-enable-prefix-caching # ENABLE_PREFIX_CACHING',
-        '--max-model-len 1024 # MAX_MODEL_LEN',
-      ]) {
-        expect(shown).toContain(part);
-      }
-    },
-    LIMIT_MS,
-  );
+  it('are shown as its flags by --print-command, each of the kind that its help tells', async () => {
+    const process = await supervise(
+      { ...TINY_MODEL_VARIABLES, MAX_MODEL_LEN: '1024', ENABLE_PREFIX_CACHING: '0' },
+      ['--print-command'],
+    );
+    expect((await process.exited).code).toBe(EXIT.ok);
+    const shown = process.output().replace(/ +/g, ' ');
+    for (const part of [
+      'serve # the program',
+      `${vllm.modelDir} # MODEL_NAME`,
+      '--enforce-eager # ENFORCE_EAGER',
+      '--no-enable-prefix-caching # ENABLE_PREFIX_CACHING',
+      '--max-model-len 1024 # MAX_MODEL_LEN',
+    ]) {
+      expect(shown).toContain(part);
+    }
+  });
 
   it.each([
     [{ MAX_MODEL_LEN: 'abc' }, /does not accept MAX_MODEL_LEN \(--max-model-len\): invalid .*'abc'/],
@@ -54,7 +49,6 @@ describe('variables over real vLLM', () => {
       expect((await process.exited).code).toBe(EXIT.configuration);
       expect(process.output()).toMatch(message);
     },
-    LIMIT_MS,
   );
 });
 
@@ -71,7 +65,7 @@ async function supervise(env: NodeJS.ProcessEnv, args: string[] = []): Promise<C
       MODEL_NAME: vllm.modelDir,
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
       VLLM_PORT: String(await freePort()),
-      VLLM_STARTUP_TIMEOUT: '480',
+      VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
       CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
       CASOLA_CONFIG_ID: 'flags',
       WORKER_SPOOL_DIR: folder,

@@ -5,39 +5,35 @@ import { afterAll, expect, it } from 'vitest';
 import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
 import { until } from '../support/poll.ts';
 import { processesWith, startQueue, startWorker, tearDown } from '../support/road.ts';
+import { START_LIMIT, START_SECONDS } from './worker.ts';
 
 /** `vllm preload` needs CUDA, so here it only has to be what the supervisor takes it for, and to fail without harm. */
-const LIMIT_MS = 400_000;
 afterAll(tearDown);
 
-it(
-  'vLLM takes the flags of its preload, says that it needs a GPU, and is started to load the weights itself',
-  async () => {
-    const vllm = await ensureVllm();
-    const queue = await startQueue();
-    const tools = ['--enable-auto-tool-choice', '--tool-call-parser', 'hermes'];
-    const worker = await startWorker(queue.url, 'cpu', {
-      engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny', ...tools].join(' '),
-      env: {
-        ...vllm.env,
-        ENGINE: 'vllm',
-        VLLM_MODEL: vllm.modelDir,
-        VLLM_SERVE_COMMAND: vllm.vllmCommand,
-        VLLM_STARTUP_TIMEOUT: '400',
-        ENGINE_KEEP_WEIGHTS: '1',
-      },
-    });
-    await worker.process.waitForLine(/vllm preload ended: .*does not support CUDA IPC/, LIMIT_MS);
-    const [engine] = await until(async () => {
-      const found = await processesWith(`--port\0${worker.enginePort}\0`);
-      return found.length > 0 ? found : null;
-    }, 'vLLM is started');
-    const command = readFileSync(`/proc/${engine}/cmdline`, 'utf8').split('\0');
-    expect(command).toContain('dummy');
-    expect(command).not.toContain('ipc_cache');
-  },
-  LIMIT_MS,
-);
+it('vLLM takes the flags of its preload, says that it needs a GPU, and is started to load the weights itself', async () => {
+  const vllm = await ensureVllm();
+  const queue = await startQueue();
+  const tools = ['--enable-auto-tool-choice', '--tool-call-parser', 'hermes'];
+  const worker = await startWorker(queue.url, 'cpu', {
+    engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny', ...tools].join(' '),
+    env: {
+      ...vllm.env,
+      ENGINE: 'vllm',
+      VLLM_MODEL: vllm.modelDir,
+      VLLM_SERVE_COMMAND: vllm.vllmCommand,
+      VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
+      ENGINE_KEEP_WEIGHTS: '1',
+    },
+  });
+  await worker.process.waitForLine(/vllm preload ended: .*does not support CUDA IPC/, START_LIMIT.timeoutMs);
+  const [engine] = await until(async () => {
+    const found = await processesWith(`--port\0${worker.enginePort}\0`);
+    return found.length > 0 ? found : null;
+  }, 'vLLM is started');
+  const command = readFileSync(`/proc/${engine}/cmdline`, 'utf8').split('\0');
+  expect(command).toContain('dummy');
+  expect(command).not.toContain('ipc_cache');
+});
 
 it('vLLM has the words by which the supervisor knows that weights are held', async () => {
   const { python } = await ensureVllm();

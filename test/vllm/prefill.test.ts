@@ -13,6 +13,7 @@ import {
   untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
+import { START_LIMIT, START_SECONDS } from './worker.ts';
 
 /** Two real vLLMs, of which one prefills and the other one decodes, through shared memory (docs/prefill.md). */
 const CONNECTOR = {
@@ -21,7 +22,6 @@ const CONNECTOR = {
   kv_load_failure_policy: 'recompute',
 };
 const LENGTH = '8192';
-const START_LIMIT = { timeoutMs: 280_000 };
 let queue: QueueProcess;
 let worker: WorkerProcess;
 let prefiller: Child;
@@ -60,7 +60,7 @@ beforeAll(async () => {
       MAX_MODEL_LEN: LENGTH,
       SERVED_MODEL_NAME: 'tiny',
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '280',
+      VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
     },
   });
   await prefiller.waitForLine(/Application startup complete/, START_LIMIT.timeoutMs);

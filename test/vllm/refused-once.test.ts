@@ -4,6 +4,7 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
 import { cli, startQueue, tearDown, untilReady } from '../support/road.ts';
+import { START_LIMIT } from './worker.ts';
 
 /** What vLLM refuses of a worker's first stream, it is asked for once: its version says that it takes what is added. */
 let server: Child;
@@ -18,7 +19,7 @@ beforeAll(async () => {
     name: 'vllm serve',
   });
   const engineUrl = `http://127.0.0.1:${port}`;
-  await until(async () => (await fetch(`${engineUrl}/health`)).ok, 'vLLM is healthy', { timeoutMs: 500_000 });
+  await until(async () => (await fetch(`${engineUrl}/health`)).ok, 'vLLM is healthy', START_LIMIT);
   url = (await startQueue()).url;
   cli(['work'], {
     ENGINE_URL: engineUrl,

@@ -24,6 +24,7 @@ import {
 import { readThrough, seenAtWork } from '../support/seen-at-work.ts';
 import { clientsOverVllm, TOOL_ARGS } from './clients.ts';
 import { LONG, openLongStream } from './long-stream.ts';
+import { START_LIMIT, START_SECONDS } from './worker.ts';
 
 /** The road over the real engine: queue, supervisor, worker and `vllm serve` as their users start them. */
 let vllm: VllmInstall;
@@ -41,7 +42,7 @@ const options = () => ({
     MAX_MODEL_LEN: '2048',
     SERVED_MODEL_NAME: 'tiny,small',
     VLLM_SERVE_COMMAND: vllm.vllmCommand,
-    VLLM_STARTUP_TIMEOUT: '240',
+    VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
     CASOLA_SHUTDOWN_GRACE_PERIOD: '4',
   },
 });
@@ -53,7 +54,7 @@ beforeAll(async () => {
   await until(
     async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'real')),
     'the worker takes jobs',
-    { timeoutMs: 240_000 },
+    START_LIMIT,
   );
   client = new OpenAI({ baseURL: `${queue.url}/v1`, apiKey: 'none', maxRetries: 0 });
 });

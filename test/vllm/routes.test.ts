@@ -6,6 +6,7 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
 import { cli, type QueueProcess, startQueue, stateFolder, tearDown, untilReady } from '../support/road.ts';
+import { START_LIMIT } from './worker.ts';
 
 /** Routes of real vLLM, asked directly and by the road. Those that other models serve are its own 404s here. */
 let server: Child;
@@ -27,9 +28,7 @@ beforeAll(async () => {
   void server.exited.then(() => {
     ended = true;
   });
-  await until(async () => ended || (await fetch(`${engineUrl}/health`)).ok, 'vLLM is healthy', {
-    timeoutMs: 240_000,
-  });
+  await until(async () => ended || (await fetch(`${engineUrl}/health`)).ok, 'vLLM is healthy', START_LIMIT);
   if (ended) throw new Error(`vLLM ended while it started:\n${server.output()}`);
   folder = stateFolder();
   runBatch = await startRunBatch(vllm);
@@ -224,5 +223,5 @@ describe('by the road and directly', () => {
     const ours = await said('in.output.jsonl', 'in.output.errors.jsonl');
     expect(ours.get('line-5')).toMatchObject({ status_code: 400 });
     expect([...ours].sort()).toEqual([...(await said('vllm.jsonl'))].sort());
-  }, 300_000);
+  });
 });

@@ -4,6 +4,7 @@ import { until } from '../support/poll.ts';
 import { engineRunning, tearDown } from '../support/road.ts';
 import { seenAtWork } from '../support/seen-at-work.ts';
 import { endAll, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
+import { START_LIMIT } from './worker.ts';
 
 /** This worker in a RunPod endpoint over real vLLM, with the variables of RunPod's form. */
 afterEach(endAll);
@@ -25,7 +26,7 @@ async function started(env: NodeJS.ProcessEnv = {}) {
       ...env,
     },
   });
-  await until(() => platform.of('take').length > 0, 'the worker asks for jobs', { timeoutMs: 280_000 });
+  await until(() => platform.of('take').length > 0, 'the worker asks for jobs', START_LIMIT);
   return { platform, ...worker };
 }
 

@@ -5,14 +5,13 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import type { Child } from '../support/processes.ts';
 import { cli, type QueueProcess, startQueue, stateFolder, tearDown, untilReady } from '../support/road.ts';
+import { START_LIMIT, START_SECONDS } from './worker.ts';
 
 /** Two models that take turns at one GPU, over real vLLM; on a CPU it does all but free the memory. */
 const MODELS = ['llama', 'qwen'] as const;
 type Model = (typeof MODELS)[number];
 /** Shorter than one model sleeps while the other one starts: what is done is seen by the end of the start. */
 const HANG_SECONDS = 15;
-/** A start takes 20 s, on a busy machine minutes. */
-const LIMIT = { timeoutMs: 560_000 };
 let queue: QueueProcess;
 let swap: Child;
 /** Asked of the first while the second one starts. */
@@ -43,7 +42,7 @@ beforeAll(async () => {
     // A CPU build refuses the flag that swap sets; its routes need none.
     VLLM_EXTRA_ARGS: [...TINY_MODEL_ARGS, '--no-enable-sleep-mode'].join(' '),
     VLLM_SERVE_COMMAND: vllm.vllmCommand,
-    VLLM_STARTUP_TIMEOUT: '560',
+    VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
     CASOLA_WS_URL: queue.url.replace(/^http/, 'ws'),
     CASOLA_API_URL: queue.url,
     CASOLA_MAX_JOBS: '8',
@@ -52,7 +51,7 @@ beforeAll(async () => {
     ENGINE_CANARY_SECONDS: String(HANG_SECONDS),
   });
   await ready('llama');
-  await until(() => times('engine: sleep') > times('engine: wake_up'), 'the first sleeps', LIMIT);
+  await until(() => times('engine: sleep') > times('engine: wake_up'), 'the first sleeps', START_LIMIT);
   waited = ask('llama');
   waited.catch(() => {});
   await ready('qwen');
@@ -64,7 +63,7 @@ async function ready(model: Model): Promise<void> {
   const ended = swap.exited.then(({ code }) => {
     throw new Error(`swap ended with ${code}:\n${swap.output()}`);
   });
-  await Promise.race([until(() => untilReady(queue.url, model), `${model} takes jobs`, LIMIT), ended]);
+  await Promise.race([until(() => untilReady(queue.url, model), `${model} takes jobs`, START_LIMIT), ended]);
 }
 
 async function ask(model: Model, max_tokens = 4): Promise<Answer> {

@@ -6,8 +6,8 @@ export default defineConfig({
     include: ['test/vllm/**/*.test.ts'],
     globalSetup: ['test/vllm/global-setup.ts'],
     maxWorkers: 2,
-    testTimeout: 180_000,
-    // A server starts in 20 s, on a busy machine in minutes.
+    // A server starts in 20 s, on a busy machine in minutes; some tests start one of their own.
+    testTimeout: 600_000,
     hookTimeout: 600_000,
   },
 });

@@ -5,6 +5,7 @@ import { EXIT } from '../../src/process/index.ts';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import {
+  beginJob,
   engineRunning,
   job,
   processesOfGroup,
@@ -12,18 +13,16 @@ import {
   type QueueProcess,
   startQueue,
   startWorker,
-  submit,
   tearDown,
   untilReady,
   type WorkerProcess,
   workers,
 } from '../support/road.ts';
+import { seenAtWork } from '../support/seen-at-work.ts';
 import { LONG_CHOICES, openLongStream } from './long-stream.ts';
+import { START_LIMIT, START_SECONDS } from './worker.ts';
 
 /** What happens to a road when real vLLM dies, hangs or cannot start. */
-const START_LIMIT = { timeoutMs: 240_000 };
-/** A restart, and the work after it, on a busy machine. */
-const RESTART_LIMIT_MS = 480_000;
 let vllm: VllmInstall;
 let queue: QueueProcess;
 let worker: WorkerProcess | null = null;
@@ -42,7 +41,7 @@ async function start(id: string, engineArgs: string[], env: NodeJS.ProcessEnv = 
       ENGINE: 'vllm',
       VLLM_MODEL: vllm.modelDir,
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '240',
+      VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
       ...env,
     },
   });
@@ -87,21 +86,12 @@ const messages = [{ role: 'user' as const, content: 'Say hello.' }];
 const SHORTER = { messages, max_tokens: 1200, ignore_eos: true };
 
 /**
- * Waits until the engine has it, beside what it runs already: one that it has not is not charged when it dies. On a
- * machine that stands still for a while it may be over before anybody looks: then it is another one.
+ * Waits until the engine has it, beside what it runs already: one that it has not is not charged when it dies.
  */
 async function submitted(at: WorkerProcess, besides = 0) {
-  const atWork = async () => {
-    const view = await submit(queue.url, { job_type: 'chat_completion', config_id: 'cfg', payload: SHORTER });
-    const isOver = async () => (await job(queue.url, view.id)).settled_at !== null;
-    const runs = async () => (await engineRunning(at.engineUrl)) > besides;
-    const seen = await until(
-      async () => ((await runs()) ? 'runs' : (await isOver()) && 'over'),
-      'the engine has it',
-    );
-    return seen === 'runs' ? view : null;
-  };
-  return await until(atWork, 'the engine runs a job', START_LIMIT);
+  const shorter = { job_type: 'chat_completion', config_id: 'cfg', payload: SHORTER };
+  const runs = async () => (await engineRunning(at.engineUrl)) > besides;
+  return await seenAtWork(() => beginJob(queue.url, shorter), runs, 'the engine runs a job', START_LIMIT);
 }
 
 /** After a restart under load. */
@@ -113,7 +103,7 @@ async function settledLater(id: string): Promise<JobView> {
   return await until(seen, `job ${id} is settled`, START_LIMIT);
 }
 
-describe('an engine that fails while it works', { timeout: RESTART_LIMIT_MS }, () => {
+describe('an engine that fails while it works', () => {
   beforeAll(async () => {
     worker = await start('restarting', [], {
       ENGINE_RESTARTS: '1',
@@ -160,7 +150,7 @@ describe('an engine that fails while it works', { timeout: RESTART_LIMIT_MS }, (
   });
 });
 
-describe('an engine whose supervisor is killed', { timeout: RESTART_LIMIT_MS }, () => {
+describe('an engine whose supervisor is killed', () => {
   it('dies with all its processes: API server, engine core and tensor-parallel workers', async () => {
     const killed = await start('killed', ['--tensor-parallel-size', '2']);
     await ready(killed);
@@ -175,7 +165,7 @@ describe('an engine whose supervisor is killed', { timeout: RESTART_LIMIT_MS }, 
   });
 });
 
-describe('an engine that cannot start', { timeout: RESTART_LIMIT_MS }, () => {
+describe('an engine that cannot start', () => {
   let failing: WorkerProcess;
   afterEach(() => failing.process.stop());
 

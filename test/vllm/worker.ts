@@ -4,6 +4,10 @@ import { TINY_MODEL_VARIABLES, type VllmInstall } from '../../scripts/vllm/setup
 import { until } from '../support/poll.ts';
 import { startWorker, untilReady, type WorkerProcess } from '../support/road.ts';
 
+/** A start of vLLM takes 20 s, on a busy machine minutes. Less than the limit of a hook and of a test. */
+export const START_SECONDS = 560;
+export const START_LIMIT = { timeoutMs: START_SECONDS * 1000 };
+
 /** Runs a script of `scripts/vllm` that writes a model or an adapter. */
 export function make({ python }: VllmInstall, script: string, ...args: string[]): void {
   const path = join(import.meta.dirname, '../../scripts/vllm', script);
@@ -21,8 +25,6 @@ export async function startOverVllm(
   queueUrl: string,
   { model, name, env }: { model: string; name: string; env: Record<string, string> },
 ): Promise<WorkerProcess> {
-  // A start takes 20 s, on a busy machine minutes.
-  const startSeconds = 560;
   const worker = await startWorker(queueUrl, name, {
     env: {
       ...vllm.env,
@@ -31,14 +33,14 @@ export async function startOverVllm(
       ...TINY_MODEL_VARIABLES,
       SERVED_MODEL_NAME: name,
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: String(startSeconds),
+      VLLM_STARTUP_TIMEOUT: String(START_SECONDS),
       ...env,
     },
   });
   await until(
     async () => worker.process.output().includes('taking jobs') && (await untilReady(queueUrl, name)),
     'the worker takes jobs',
-    { timeoutMs: startSeconds * 1000 },
+    START_LIMIT,
   );
   return worker;
 }
