@@ -12,6 +12,7 @@ import type { QueueFacts } from '../scheduler/rule-types.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { Alerts, RecentIncidents } from './alerts.ts';
+import { AliasFigures } from './alias-figures.ts';
 import { Audit } from './audit.ts';
 import { History } from './history/history.ts';
 import { PoolHistory } from './history/pool-history.ts';
@@ -79,6 +80,8 @@ export class Fleet {
   readonly requests: Requests;
   /** What workers did in the last ten minutes. */
   readonly figures = new WorkerFigures();
+  /** What the models of aliases answered in the last ten minutes. */
+  readonly #aliasFigures = new AliasFigures();
   readonly incidents = new RecentIncidents();
   readonly alerts: Alerts;
   /** Launches and ends the machines that run the workers. */
@@ -127,6 +130,7 @@ export class Fleet {
       launches: () => this.scheduler.launches(),
       acknowledged: (problems, at) => this.alerts.look(problems, at),
       scaling: () => this.scheduler.scaling(),
+      aliases: (at) => this.#aliasFigures.rows(this.aliases, at),
     });
   }
 
@@ -162,6 +166,7 @@ export class Fleet {
     }
     const news = this.requests.add(ended);
     this.figures.add(news, failed, this.#ports.now());
+    this.#aliasFigures.add(news, this.#ports.now());
     for (const [id, jobs] of Object.entries(displaced)) {
       this.machines.displaced(id, jobs);
       this.scheduler.displaced(id, jobs);
@@ -294,6 +299,7 @@ export class Fleet {
     const forgotten = this.machines.bound(now() - workersMs, bounds.KNOWN_WORKERS);
     for (const id of forgotten) this.#workerHistory.forget(id);
     this.figures.bound(now());
+    this.#aliasFigures.bound(now());
     this.#pools.bound(now() - workersMs);
     const oldest: [number | null, number][] = [
       [this.models.bound(now() - modelsMs), modelsMs],

@@ -1,4 +1,5 @@
 import type {
+  AliasRow,
   Attention,
   FleetFrame,
   FleetSummary,
@@ -44,6 +45,8 @@ export interface FleetSources {
   acknowledged(problems: Problem[], now: number): Attention[];
   /** Returns the scaling of all pools, or null if no fleet's file was applied. */
   scaling(): Scaling | null;
+  /** Returns the aliases, with what each of their models answered lately. */
+  aliases(now: number): AliasRow[];
 }
 
 /** A row as it is shown, and in which version it changed last. */
@@ -90,6 +93,7 @@ export class Projection {
   #steady: Steady | null = null;
   #attention: Attention[] = [];
   #scaling: ScalingSummary | null = null;
+  #aliases: AliasRow[] = [];
   #head = '';
   /** The frames of the current version by the viewer's version; null: the full frame. */
   readonly #frames = new Map<number | null, string>();
@@ -131,16 +135,19 @@ export class Projection {
     const found = summaryOf({ pools: poolRows, workers: workerRows, launches: launchRows, attention }, now);
     this.#steady = steadied(this.#steady, found.verdict, now);
     const summary = recovering(found, this.#steady.shown);
+    const aliases = this.#sources.aliases(now);
     const head = [
       `"summary":${JSON.stringify(summary)}`,
       `"attention":${JSON.stringify(attention)}`,
       `"scaling":${JSON.stringify(scaling?.summary ?? null)}`,
+      `"aliases":${JSON.stringify(aliases)}`,
     ].join();
     this.#at = now;
     this.#frames.clear();
     if (head === this.#head && !changes.includes(true)) return;
     [this.#summary, this.#attention, this.#head] = [summary, attention, head];
     this.#scaling = scaling?.summary ?? null;
+    this.#aliases = aliases;
     this.#version += 1;
   }
 
@@ -170,6 +177,7 @@ export class Projection {
       workers: this.#workerRows(),
       launches: this.#launchRows(),
       scaling: this.#scaling,
+      aliases: this.#aliases,
     };
   }
 

@@ -210,6 +210,29 @@ export const PoolRow = z.object({
  * (fleet/view) makes all of it, so that a list and a detail never disagree. Times are epoch ms of the server's clock;
  * null is unknown, never zero.
  */
+/** The requests for an alias that ended in the last ten minutes, by the model that each ended at. */
+export const AliasRow = z.object({
+  alias: text,
+  /** The models of the alias in its order, also those that got no request. */
+  models: z.array(
+    z.object({
+      model: text,
+      /** Whether the model got copies, whose answers nobody read. */
+      is_mirror: z.boolean(),
+      requests: count,
+      /** Its share of the alias's requests, without copies; null of copies, and where there were no requests. */
+      share: share.nullable(),
+      /** Those that failed or found no room, through no mistake of their callers. */
+      errors: count,
+      /** Those that came since the model before did not take them. */
+      fell: count,
+      /** The time from submission to the first token; null: no answer that was streamed succeeded. */
+      first_token_p50_ms: ms.nullable(),
+      first_token_p95_ms: ms.nullable(),
+    }),
+  ),
+});
+
 export const FleetView = z.object({
   /** The view's version, which grows with every change within one life of the fleet object (`epoch`). */
   version: count,
@@ -227,6 +250,8 @@ export const FleetView = z.object({
   launches: z.array(LaunchRow),
   /** The scaling of all pools; null: no fleet's file was applied. */
   scaling: ScalingSummary.nullable(),
+  /** The aliases of the fleet's file, and others that were asked for lately; older queues leave it out. */
+  aliases: z.array(AliasRow).optional(),
 });
 
 /**
@@ -242,6 +267,7 @@ export const FleetFrame = z.discriminatedUnion('type', [
     summary: FleetSummary,
     attention: z.array(Attention),
     scaling: ScalingSummary.nullable(),
+    aliases: z.array(AliasRow).optional(),
     pools: z.array(PoolRow),
     workers: z.array(WorkerRow),
     launches: z.array(LaunchRow),

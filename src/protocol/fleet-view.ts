@@ -18,6 +18,8 @@ export type Attention = z.infer<typeof schemas.Attention>;
 export type WorkerState = WorkerRow['state'];
 export type WorkerRow = z.infer<typeof schemas.WorkerRow>;
 
+export type AliasRow = z.infer<typeof schemas.AliasRow>;
+
 export type PoolRow = z.infer<typeof schemas.PoolRow>;
 
 /** The numbers of jobs and tokens in a span of time. */

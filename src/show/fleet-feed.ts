@@ -233,7 +233,7 @@ export class FleetFeed {
 export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView | null {
   if (frame.type === 'full') return frame.view;
   if (!view) return null;
-  const { version, at, summary, attention, scaling, gone } = frame;
+  const { version, at, summary, attention, scaling, aliases, gone } = frame;
   return {
     ...view,
     version,
@@ -241,6 +241,7 @@ export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView
     summary,
     attention,
     scaling,
+    ...(aliases && { aliases }),
     pools: replaced(view.pools, frame.pools, gone.pools, ({ config_id }) => config_id),
     workers: replaced(view.workers, frame.workers, gone.workers, ({ worker_id }) => worker_id),
     launches: replaced(view.launches, frame.launches, gone.launches, ({ id }) => id),

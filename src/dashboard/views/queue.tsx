@@ -7,6 +7,7 @@ import { Still, useStillOrder } from '../controls/still.tsx';
 import { WaitingFor } from '../controls/time.tsx';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
+import { Aliases } from './aliases.tsx';
 import { OverTime } from './over-time.tsx';
 import { PoolActions } from './pool-actions.tsx';
 import { isScaled } from './scaling.tsx';
@@ -63,6 +64,7 @@ export function QueueView() {
       ) : (
         shown.map((row) => <Pool key={row.config_id} pool={row} span={span} />)
       )}
+      {pool === null && model === null && <Aliases aliases={view.aliases ?? []} />}
       <OverTime config_id={model === null ? pool : null} model={model} />
     </section>
   );

@@ -124,6 +124,7 @@ it('does not count a worker that failed once the scheduler has ended its launch'
     launches: () => (launch ? [launch as unknown as LaunchRow] : []),
     acknowledged: (problems) => problems.map((problem) => ({ ...problem, acknowledged: null })),
     scaling: () => null,
+    aliases: () => [],
   });
   const view = () => {
     projection.refresh(fleet.nowMs);
