@@ -1,8 +1,8 @@
 import { isFinal, type LaunchRecord, listsApartMs, TRANSITIONS } from '../../src/scheduler/launch.ts';
-import { classifiedAt } from '../../src/scheduler/rule/breaker.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
+import { inARow } from './failures.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';
@@ -367,16 +367,4 @@ function canReach(from: LaunchRecord['state'], to: LaunchRecord['state']): boole
 
 function inWords({ name, state, provider, cause }: LaunchRecord): string {
   return `${name} is ${state} at ${provider}${cause ? ` (${cause})` : ''}`;
-}
-
-/** Of launches that failed side by side one counts. */
-function inARow(failed: LaunchRecord[]): number {
-  let failures = 0;
-  let lastAt = Number.NEGATIVE_INFINITY;
-  for (const launch of failed.sort((one, other) => classifiedAt(one) - classifiedAt(other))) {
-    if (launch.intended_at < lastAt) continue;
-    failures++;
-    lastAt = classifiedAt(launch);
-  }
-  return failures;
 }
