@@ -1,5 +1,6 @@
 import type { PoolScaling } from '../../src/protocol/index.ts';
 import { isFinal, type LaunchRecord } from '../../src/scheduler/launch.ts';
+import { inARow } from './failures.ts';
 import type { FleetHost } from './fleet-host.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
@@ -14,6 +15,8 @@ interface Watched {
   now(): number;
   /** Nothing has gone wrong lately: accidents take workers too. */
   isCalm(): boolean;
+  /** When an operator last had all pools resumed, changed or rolled, epoch ms: what failed before is forgiven. */
+  resumedAt(): number;
   violated(promise: string, message: string): void;
 }
 
@@ -21,6 +24,12 @@ interface Watched {
 const HANG_SECONDS = 660;
 const PROOF_SECONDS = 630;
 const DRAIN_SECONDS = 200;
+/** What an operator says is heard within so long, and what follows from a failure is decided, ms. */
+const HEARD_WITHIN_MS = 60_000;
+const DECIDED_WITHIN_MS = 5 * 60_000;
+/** Launches of a version that fail one after the other, and workers of it that end after they were ready, until it is stopped. */
+const MOST_FAILURES = 5;
+const MOST_DEATHS = 2;
 
 /** Sees that rollouts leave no gap, one at a time, and end. */
 export class RolloutPromises {
@@ -29,6 +38,10 @@ export class RolloutPromises {
   readonly #changed = new Map<string, { needs: number; had: number }>();
   /** Since when a pool has had workers of another version than the wanted one, by the wanted version. */
   readonly #rolling = new Map<string, { wanted: string; since: number; workers: number }>();
+  /** The launches that had failed when an operator last said something. */
+  #forgiven: ReadonlySet<string> = new Set();
+  /** Since when a pool has wanted a version that has failed, by that version. */
+  readonly #failing = new Map<string, { wanted: string; since: number }>();
 
   /** What is shown of the pools, until the next commit: it takes long to compute. */
   #pools: ReadonlyMap<string, PoolScaling> | null = null;
@@ -72,11 +85,14 @@ export class RolloutPromises {
     if (!this.#watched.isCalm()) {
       this.#changed.clear();
       this.#rolling.clear();
+      this.#failing.clear();
     }
+    this.#forgive();
     for (const id of Object.keys(this.#watched.plan.spec.pools)) {
       this.#checkServing(id);
       this.#checkOne(id);
       this.#checkLasts(id);
+      this.#checkStops(id);
     }
   }
 
@@ -153,6 +169,50 @@ export class RolloutPromises {
     );
     if (beside.length > surge + unavailable)
       this.#watched.violated('no more start beside than surge says', `${id}: ${beside.length} of ${surge}`);
+  }
+
+  #forgive(): void {
+    const { rows, now, resumedAt } = this.#watched;
+    if (now() > resumedAt() + HEARD_WITHIN_MS) return;
+    this.#forgiven = new Set([...rows.values()].flatMap((row) => (row.cause === null ? [] : row.id)));
+    this.#failing.clear();
+  }
+
+  /** A version that fails is wanted no more soon after, if another one was proved. */
+  #checkStops(id: string): void {
+    const { now, isCalm } = this.#watched;
+    const shown = this.#shown(id);
+    const wanted = shown?.versions.find(({ state }) => state === 'wanted');
+    const hasOther = shown?.versions.some(
+      ({ version, is_proved, state }) =>
+        version !== wanted?.version && is_proved && (state === 'old' || state === 'kept'),
+    );
+    const isFailing =
+      wanted?.is_proved === false &&
+      hasOther &&
+      shown?.control === 'automatic' &&
+      shown.rollout?.state !== 'paused' &&
+      this.#hasFailed(id, wanted.version);
+    if (!isFailing || !isCalm()) return void this.#failing.delete(id);
+    const known = this.#failing.get(id);
+    if (known?.wanted !== wanted.version)
+      return void this.#failing.set(id, { wanted: wanted.version, since: now() });
+    if (now() - known.since > DECIDED_WITHIN_MS)
+      this.#watched.violated('a version that fails is stopped', `${id}: ${wanted.version} is wanted still`);
+  }
+
+  /** By their own fault all its launches failed one after the other, or most of its workers that were ready ended. */
+  #hasFailed(id: string, version: string): boolean {
+    const own = [...this.#watched.rows.values()].filter(
+      (row) => row.config_id === id && row.version === version && !this.#forgiven.has(row.id),
+    );
+    const wereReady = own.filter(({ ready_at }) => ready_at !== null);
+    const failed = own.filter(({ cause }) => cause === 'exited' || cause === 'start_deadline');
+    const died = failed.filter(({ ready_at, cause }) => ready_at !== null && cause === 'exited');
+    return (
+      (wereReady.length === 0 && inARow(failed) >= MOST_FAILURES) ||
+      (died.length >= MOST_DEATHS && 2 * died.length >= wereReady.length)
+    );
   }
 
   /** A rollout ends within the sum of its starts, proofs and drains, if its version is sound and there is room. */
