@@ -210,7 +210,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'seam: the queue does not hear of starts',
     file: 'src/queue/object/fleet-report.ts',
-    line: 'this.#ports.hearStarts(starts);',
+    line: 'this.#ports.takeStarts(starts);',
     becomes: '',
   },
   {

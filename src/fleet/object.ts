@@ -67,10 +67,10 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
         run(object, () => (calls as Calls)[name]!(object.#called, ...asked)),
       );
     exposeAll(VIEWS, (_, call) => call());
-    exposeAll(QUEUE_VIEWS, (object, call) => object.#hearOfQueue().then(call));
+    exposeAll(QUEUE_VIEWS, (object, call) => object.#ensureShare().then(call));
     exposeAll(COMMANDS, (object, call) => object.#commit(call));
     exposeAll(SHOWN_COMMANDS, (object, call) => object.#shown(call));
-    exposeAll(OPERATOR_COMMANDS, async (object, call) => object.#told(call));
+    exposeAll(OPERATOR_COMMANDS, async (object, call) => object.#operate(call));
   }
 
   readonly pings = { ping: 'ping', pong: 'pong' };
@@ -196,7 +196,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   async message(socket: ViewerSocket, message: string | Uint8Array): Promise<void> {
-    await this.#hearOfQueue();
+    await this.#ensureShare();
     this.#viewers.onMessage(socket, typeof message === 'string' ? message : '');
   }
 
@@ -237,7 +237,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     if (this.#viewerAlarm.isDue(now)) this.#viewers.closeExpired();
     if (isAlertDue) await this.#poster.postNews();
     if (!isSchedulingDue) return;
-    await this.#hearOfQueue();
+    await this.#ensureShare();
     await this.#scheduling.reconcile();
     this.#viewers.changed();
   }
@@ -249,7 +249,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   /** Runs an operator's command, of which the scheduler takes note at once. */
-  async #told<T>(work: () => T): Promise<T> {
+  async #operate<T>(work: () => T): Promise<T> {
     const before = this.#fleet.aliases;
     const answer = this.#shown(work);
     this.#scheduling.wake();
@@ -262,7 +262,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
    * Asks the queue for its numbers, which this object has lost when it starts: a queue where nothing happens reports
    * none.
    */
-  async #hearOfQueue(): Promise<void> {
+  async #ensureShare(): Promise<void> {
     if (this.#fleet.hasShare) return;
     this.#asking ??= this.#askQueue();
     await this.#asking;

@@ -8,7 +8,7 @@ import {
   storeResult,
 } from './attempts/tickets.ts';
 import { cordon, endTokens, limits, reportLimits } from './commands/administration.ts';
-import { aliases, chosenModel, differs, hearAliases, mainModels } from './commands/aliases.ts';
+import { aliases, chosenModel, differs, mainModels, takeAliases } from './commands/aliases.ts';
 import { actOnJobs, cancel, purge, retry, takeOutput } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
@@ -19,7 +19,7 @@ import { follow, get, wait } from './projections/waiters.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, waitingJob, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';
-import { awaitsStart, hearStarts, waitingLines } from './waiting.ts';
+import { awaitsStart, takeStarts, waitingLines } from './waiting.ts';
 
 /*
  * The calls that a queue answers, by their kind. Each is a function of the core and its own arguments, with its
@@ -52,8 +52,8 @@ export const COMMANDS = {
   ...EXPOSED_COMMANDS,
   ...EXPOSED_AT_ONCE,
   cordon,
-  hearAliases,
-  hearStarts,
+  takeAliases,
+  takeStarts,
   noteResult,
   request,
   submitAndListen,

@@ -91,7 +91,7 @@ export function awaitsStart(core: Core): boolean {
  * Takes the fleet object's report of the pools that the scheduler starts workers for: some callers need not wait any
  * longer.
  */
-export function hearStarts(core: Core, starts: readonly PoolStart[]): void {
+export function takeStarts(core: Core, starts: readonly PoolStart[]): void {
   if (!core.starts.replace(starts)) return;
   core.waiting.line.nextRejection.forget();
   rejectOverdue(core);

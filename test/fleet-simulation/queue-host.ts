@@ -186,12 +186,12 @@ export class QueueHost {
       takeFailed: () => this.#queue?.takeFailed() ?? {},
       takeDisplaced: () => this.#queue?.takeDisplaced() ?? {},
       awaitsStart: () => this.#queue?.read('awaitsStart') ?? false,
-      hearStarts: (starts) => {
-        if (life === this.life) this.do((queue) => queue.do('hearStarts', starts));
+      takeStarts: (starts) => {
+        if (life === this.life) this.do((queue) => queue.do('takeStarts', starts));
       },
-      hearAliases: async (aliases) => {
+      takeAliases: async (aliases) => {
         if (life === this.life && this.#queue?.read('differs', aliases))
-          this.do((queue) => queue.do('hearAliases', aliases));
+          this.do((queue) => queue.do('takeAliases', aliases));
       },
       after: (ms, run) => void timeline.after(ms, () => life === this.life && run()),
       failed: () => {},

@@ -125,7 +125,7 @@ export class QueueHost {
         retention_seconds: RETENTION_SECONDS,
       });
     });
-    if (plan.sharesName) this.#do((queue) => queue.do('hearAliases', aliasesOf(this.life)));
+    if (plan.sharesName) this.#do((queue) => queue.do('takeAliases', aliasesOf(this.life)));
     if (!this.#isWatched) this.disk.watch();
     this.#isWatched = true;
     this.#planAlarm();
@@ -219,9 +219,9 @@ export class QueueHost {
       takeFailed: () => (isAlive() ? (this.#queue as Queue).takeFailed() : {}),
       takeDisplaced: () => (isAlive() ? (this.#queue as Queue).takeDisplaced() : {}),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
-      hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
+      takeStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('takeStarts', starts))),
       // A run has its own aliases (`start`), and no fleet's file.
-      hearAliases: async () => {},
+      takeAliases: async () => {},
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
     });

@@ -12,8 +12,8 @@ export function queueWith(
   settings?: ConstructorParameters<typeof QueueHarness>[0],
 ): QueueHarness {
   const queue = new QueueHarness(settings);
-  queue.queue.do('hearAliases', aliases);
-  queue.queue.do('hearStarts', []);
+  queue.queue.do('takeAliases', aliases);
+  queue.queue.do('takeStarts', []);
   return queue;
 }
 

@@ -10,13 +10,13 @@ export function aliases(core: Core): AliasTable {
 }
 
 /** Says whether aliases that the fleet object reports are not the ones in force. */
-export function differs(core: Core, told: AliasTable): boolean {
-  return core.aliases.differs(told);
+export function differs(core: Core, reported: AliasTable): boolean {
+  return core.aliases.differs(reported);
 }
 
 /** Takes the aliases of the fleet's file. */
-export function hearAliases(core: Core, told: AliasTable): void {
-  core.aliases.replace(told);
+export function takeAliases(core: Core, reported: AliasTable): void {
+  core.aliases.replace(reported);
 }
 
 /**

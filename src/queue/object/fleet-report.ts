@@ -34,9 +34,9 @@ interface FleetReportPorts {
   /** Whether callers wait for a worker's start, or starts have stopped: the answer is worth a call without news. */
   awaitsStart(): boolean;
   /** Takes the starts that the fleet object answers with. */
-  hearStarts(starts: PoolStart[]): void;
+  takeStarts(starts: PoolStart[]): void;
   /** Takes the aliases that the fleet object answers with; resolves when they hold. */
-  hearAliases(aliases: AliasTable): Promise<void>;
+  takeAliases(aliases: AliasTable): Promise<void>;
   /** Runs something after `ms`. */
   after(ms: number, run: () => void): void;
   /** Is called with the first call that fails, and not again before one works. */
@@ -116,8 +116,8 @@ export class FleetReport {
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
         const { wants, starts, aliases } = await this.#ports.send(events, change, ended, failed, displaced);
-        await this.#ports.hearAliases(aliases);
-        this.#ports.hearStarts(starts);
+        await this.#ports.takeAliases(aliases);
+        this.#ports.takeStarts(starts);
         if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
         if (this.#events.length > 0) continue;
@@ -142,7 +142,7 @@ export function reportToFleet(
   objects: Pick<Asks, 'fleet'>,
   queue: Pick<
     FleetReportPorts,
-    'share' | 'takeEnded' | 'takeFailed' | 'takeDisplaced' | 'awaitsStart' | 'hearStarts' | 'hearAliases'
+    'share' | 'takeEnded' | 'takeFailed' | 'takeDisplaced' | 'awaitsStart' | 'takeStarts' | 'takeAliases'
   >,
 ): FleetReport {
   return new FleetReport({

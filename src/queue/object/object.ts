@@ -107,11 +107,11 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       takeFailed: () => this.#queue.takeFailed(),
       takeDisplaced: () => this.#queue.takeDisplaced(),
       awaitsStart: () => this.#queue.read('awaitsStart'),
-      hearStarts: (starts) =>
-        void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),
-      hearAliases: async (aliases) => {
+      takeStarts: (starts) =>
+        void this.#commits.atOnce(() => this.#queue.do('takeStarts', starts)).catch(() => {}),
+      takeAliases: async (aliases) => {
         if (this.#queue.read('differs', aliases))
-          await this.#commits.together(() => this.#queue.do('hearAliases', aliases));
+          await this.#commits.together(() => this.#queue.do('takeAliases', aliases));
       },
     });
     this.#sockets = new Sockets(host, defer);

@@ -27,7 +27,7 @@ class Road {
       then: ['two', 'three'],
       on,
     };
-    this.queue.queue.do('hearAliases', { name: alias });
+    this.queue.queue.do('takeAliases', { name: alias });
     for (const [index, state] of states.entries()) this.#make(STEPS[index]!, state);
   }
 
@@ -74,7 +74,7 @@ class Road {
     const { queue } = this;
     const config_id = `pool-${model}`;
     if (state === 'starting_over') {
-      queue.queue.do('hearStarts', [
+      queue.queue.do('takeStarts', [
         {
           config_id,
           names: [model],

@@ -20,7 +20,7 @@ describe('of the limits of its token, a request for an alias', () => {
 
   it('counts once where it falls back, for its model as for all', () => {
     const queue = new QueueHarness({ max_waiting: 1 });
-    queue.queue.do('hearAliases', { a: alias('big', { then: ['small'], on: ['queue_full'] }) });
+    queue.queue.do('takeAliases', { a: alias('big', { then: ['small'], on: ['queue_full'] }) });
     for (const model of ['big', 'small']) worker(queue, model, 1);
     for (const _ of [1, 2]) ask(queue, 'big');
     const more = (job_id: string, model: string) => ({

@@ -23,7 +23,7 @@ describe('a request for an alias', () => {
     const [tiny, big] = [worker(queue, 'tiny'), worker(queue, 'big')];
     ask(queue, 'old-name');
     expect(bodyOf(tiny.lastJob()).model).toBe('tiny');
-    queue.queue.do('hearAliases', { 'old-name': alias('big') });
+    queue.queue.do('takeAliases', { 'old-name': alias('big') });
     ask(queue, 'old-name');
     expect(bodyOf(big.lastJob()).model).toBe('big');
   });
@@ -176,7 +176,7 @@ describe('a stored job for an alias', () => {
     stored(queue, 'big');
     const id = stored(queue, 'a');
     expect(queue.state(id)).toBe('pending');
-    queue.queue.do('hearAliases', { a: alias('small') });
+    queue.queue.do('takeAliases', { a: alias('small') });
     queue.advance(6);
     const first = big.lastJob();
     queue.say(big, {
@@ -228,7 +228,7 @@ describe('a stored job for an alias', () => {
     const small = worker(queue, 'small', 1);
     stored(queue, 'big');
     const id = stored(queue, 'a', { config_id: 'pool-big' });
-    queue.queue.do('hearAliases', { a: alias('small') });
+    queue.queue.do('takeAliases', { a: alias('small') });
     queue.advance(60);
     expect(small.frames('job')).toEqual([]);
     expect(queue.state(id)).toBe('pending');
@@ -268,16 +268,16 @@ describe('a stored job for an alias', () => {
         outdated: [],
       },
     ];
-    queue.queue.do('hearStarts', starts);
+    queue.queue.do('takeStarts', starts);
     const id = stored(queue, 'a');
     queue.restart();
     const small = worker(queue, 'small');
     queue.advance(20);
     expect(small.frames('job')).toEqual([]);
-    queue.queue.do('hearStarts', starts);
+    queue.queue.do('takeStarts', starts);
     queue.advance(20);
     expect(small.frames('job')).toEqual([]);
-    queue.queue.do('hearStarts', []);
+    queue.queue.do('takeStarts', []);
     queue.advance(20);
     expect(small.frames('job').map(({ job_id }) => job_id)).toEqual([id]);
   });

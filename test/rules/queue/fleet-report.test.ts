@@ -57,8 +57,8 @@ function report() {
     takeFailed: () => failed.splice(0)[0] ?? {},
     takeDisplaced: () => ({}),
     awaitsStart: () => queue.awaitsStart,
-    hearAliases: async () => {},
-    hearStarts: (starts) => heard.push(starts),
+    takeAliases: async () => {},
+    takeStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),
   });

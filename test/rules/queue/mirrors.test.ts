@@ -14,7 +14,7 @@ const alias = (share: number): Alias => ({
 
 function queueWith(share: number, slots: Record<string, number>) {
   const queue = new QueueHarness();
-  queue.queue.do('hearAliases', { name: alias(share) });
+  queue.queue.do('takeAliases', { name: alias(share) });
   const workers = Object.entries(slots).map(([model, capacity]) =>
     queue.worker(`w-${model}`, { config_id: `pool-${model}`, capacity, instance: { models: [model] } }),
   );
@@ -114,7 +114,7 @@ describe('the mirror of an alias', () => {
   it('gets no copy of a request that went to no worker, and one of a request that fell back', () => {
     const queue = new QueueHarness({ max_waiting: 1 });
     const own: Alias = { ...alias(1), then: ['small'], on: ['queue_full'] };
-    queue.queue.do('hearAliases', { name: own });
+    queue.queue.do('takeAliases', { name: own });
     for (const model of ['big', 'small'])
       queue.worker(`w-${model}`, { config_id: `pool-${model}`, instance: { models: [model] } });
     const mirror = queue.worker('w-new', {

@@ -46,7 +46,7 @@ describe('a stored job that names a model', () => {
   it('waits for the first worker that serves it while its pool is changed', () => {
     const queue = new QueueHarness();
     queue.fleet.starts = [CHANGED];
-    queue.queue.do('hearStarts', [CHANGED]);
+    queue.queue.do('takeStarts', [CHANGED]);
     const old = queue.worker('old', serving('before', 4));
     const [after, before] = [queue.job({ model: 'after' }), queue.job({ model: 'before' })];
     expect(old.frames('job').map(({ job_id }) => job_id)).toEqual([before]);

@@ -18,7 +18,7 @@ const STOPPED: PoolStart = { ...ZERO, state: 'stopped', text: 'the budget of $4.
 function queueWith(starts: PoolStart[], tellsQueue = true): QueueHarness {
   const queue = new QueueHarness();
   queue.fleet.starts = starts;
-  if (tellsQueue) queue.queue.do('hearStarts', starts);
+  if (tellsQueue) queue.queue.do('takeStarts', starts);
   return queue;
 }
 
@@ -69,7 +69,7 @@ describe('a pool that has no worker but may have one', () => {
     const queue = queueWith([ZERO]);
     for (const job_id of ['first', 'second']) queue.request({ job_id, waits_for_start: true });
     expect(queue.queue.read('awaitsStart')).toBe(true);
-    queue.queue.do('hearStarts', [{ ...ZERO, state: 'starting', text: 'starting a worker: loading 62 %' }]);
+    queue.queue.do('takeStarts', [{ ...ZERO, state: 'starting', text: 'starting a worker: loading 62 %' }]);
     expect(queue.queue.read('waitingLines')).toEqual([
       { job_ids: ['first', 'second'], start: 'starting a worker: loading 62 %' },
     ]);
@@ -82,7 +82,7 @@ describe('a pool that has no worker but may have one', () => {
     const queue = queueWith([STOPPED]);
     expect(queue.request({ waits_for_start: true })).toMatchObject([{ reason: 'no_worker' }]);
     expect(queue.queue.read('awaitsStart')).toBe(true);
-    queue.queue.do('hearStarts', [ZERO]);
+    queue.queue.do('takeStarts', [ZERO]);
     expect(queue.queue.read('awaitsStart')).toBe(false);
   });
 
@@ -172,7 +172,7 @@ describe('a pool for which no worker is started any more', () => {
   it('is answered as soon as that is decided', () => {
     const queue = queueWith([ZERO]);
     const waiting = queue.request({ waits_for_start: true });
-    queue.queue.do('hearStarts', [STOPPED]);
+    queue.queue.do('takeStarts', [STOPPED]);
     expect(waiting).toMatchObject([{ reason: 'no_worker', message: expect.stringContaining('budget') }]);
   });
 
@@ -190,7 +190,7 @@ describe('a pool for which no worker is started any more', () => {
     const queue = queueWith([ZERO]);
     const waiting = queue.request({ waits_for_start: true });
     queue.fleet.starts = [];
-    queue.queue.do('hearStarts', []);
+    queue.queue.do('takeStarts', []);
     expect(waiting).toMatchObject([{ reason: 'no_worker' }]);
     expect(queue.request({ waits_for_start: true })).toMatchObject([{ reason: 'unknown_model' }]);
   });
