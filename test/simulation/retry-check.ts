@@ -5,6 +5,8 @@ import type { Oracle } from './oracle.ts';
 
 /** A request that a gateway asks for again, as it was last asked. */
 interface Retry {
+  /** What the worker served that began the answer; undefined: nothing has begun, or it did not say. */
+  identity: string | undefined;
   model: string | null;
   failedAt: readonly string[];
   askedAt: number;
@@ -14,6 +16,7 @@ interface Retry {
 
 /** What the check reads of a worker's frame. */
 interface Told {
+  instance?: { model_identity?: string | null };
   type: string;
   /** Of `register` alone. */
   worker_id?: string;
@@ -31,6 +34,8 @@ export class RetryCheck {
   readonly #retries = new Map<string, Retry>();
   /** Attempts that workers have not told the end of: the worker by the job. */
   readonly #running = new Map<string, string>();
+  /** What each worker serves, as it said when it registered. */
+  readonly #identities = new Map<string, string | null | undefined>();
   /** Workers whose newest gauges say that they take more. */
   readonly #ready = new Set<string>();
 
@@ -45,13 +50,16 @@ export class RetryCheck {
     const askedAt = this.#now();
     const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
     const slotBy = askedAt + Math.min(slotWait, asked.deadline_ms ?? slotWait, asked.limit_ms ?? slotWait);
-    this.#retries.set(job_id, { model, failedAt, askedAt, slotBy });
+    this.#retries.set(job_id, { model, identity: moved?.model_identity, failedAt, askedAt, slotBy });
   }
 
   /** @param worker null: it has not registered */
   heard(worker: string | null, text: string): void {
     const frame = JSON.parse(text) as Told;
-    if (frame.worker_id !== undefined) return this.gaveUp(frame.worker_id);
+    if (frame.worker_id !== undefined) {
+      this.#identities.set(frame.worker_id, frame.instance?.model_identity);
+      return this.gaveUp(frame.worker_id);
+    }
     if (worker === null) return;
     if (frame.type === 'load') {
       if ((frame.slots_free ?? 0) > 0 && !frame.awaits_turn) this.#ready.add(worker);
@@ -93,7 +101,9 @@ export class RetryCheck {
       capacity > 0 &&
       adapters === null &&
       this.#ready.has(worker_id) &&
-      (retry.model === null || models.includes(retry.model))
+      (retry.model === null || models.includes(retry.model)) &&
+      // What has begun goes on between equals alone.
+      (retry.identity === undefined || this.#identities.get(worker_id) === retry.identity)
     );
   }
 
