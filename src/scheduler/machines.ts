@@ -7,6 +7,11 @@ export interface SessionShare {
   config_id: string;
   /** Whether the worker takes jobs, takes none for now, or finishes those that it has. */
   state: 'ready' | 'paused' | 'draining';
+  /**
+   * Whether the worker itself has said that it drains, so that it cannot be taken back; left out: it drains, if at all,
+   * by the cordon alone.
+   */
+  drains_itself?: boolean;
   /** Whether the worker drains because its machine is being taken away; left out: it has not said so. */
   preempted?: boolean;
   protocol: 'base' | 'extended';

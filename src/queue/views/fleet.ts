@@ -15,6 +15,7 @@ export function sessions(core: Core): SessionShare[] {
     worker_id: worker.session.worker_id,
     config_id: worker.session.config_id,
     state: sessionState(worker),
+    ...(worker.session.draining && { drains_itself: true }),
     ...(worker.session.preempted && { preempted: true }),
     protocol: profileOf(worker).protocol,
     capacity: worker.session.capacity,

@@ -129,7 +129,8 @@ export function capacityOf(
     ).length,
     starting: starting.filter(isReliable),
     late: starting.filter((launch) => !isReliable(launch)),
-    draining: launches.filter((launch) => launch.state === 'draining' && !isLeaving(launch)),
+    // The queue shows a worker of the cordon as draining too; that one serves on once it is out of the cordon.
+    draining: launches.filter(({ state, name }) => state === 'draining' && !byId.get(name)?.drains_itself),
     lost: ready.filter((launch) => awayMs(launch) > LOST_MS),
   };
 }

@@ -21,7 +21,11 @@ describe('a cordoned worker', () => {
     expect(queue.state(id)).toBe('succeeded');
     expect(given(worker)).toBe(1);
     expect(queue.queue.do('cordon', ['w'])).toEqual({ w: 0 });
-    expect(queue.queue.read('sessions')).toMatchObject([{ worker_id: 'w', state: 'draining' }]);
+    const [shown] = queue.queue.read('sessions');
+    expect(shown).toMatchObject({ worker_id: 'w', state: 'draining' });
+    expect(shown).not.toHaveProperty('drains_itself');
+    queue.say(worker, { type: 'drain' });
+    expect(queue.queue.read('sessions')).toMatchObject([{ state: 'draining', drains_itself: true }]);
   });
 
   it('takes what waits as soon as it is taken back', () => {

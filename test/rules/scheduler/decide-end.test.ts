@@ -66,9 +66,19 @@ describe('what the rule gives up', () => {
   it('takes a draining worker back before it launches another, but none that an operator drains', () => {
     const mine = launch('draining', long);
     const busy = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
-    const of = observed({ pools: [busy], launches: [mine], machines: machinesOf([session(mine)]) });
+    // The queue shows a worker that the scheduler drains as draining.
+    const cordoned = session(mine, { state: 'draining' });
+    const of = observed({ pools: [busy], launches: [mine], machines: machinesOf([cordoned]) });
     expect(kinds(of, 5000)).toEqual(['take_back']);
     expect(kinds({ ...of, dismissed: [mine.id] }, 5000)).toEqual(['launch']);
+  });
+
+  it('takes none back whose worker drains by itself', () => {
+    const mine = launch('draining', long);
+    const busy = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
+    const leaving = session(mine, { state: 'draining', drains_itself: true });
+    const of = observed({ pools: [busy], launches: [mine], machines: machinesOf([leaving]) });
+    expect(kinds(of, 5000)).toEqual(['launch']);
   });
 
   it('gives up a start after its deadline, later where it moves on, and never for a provider that is silent', () => {
