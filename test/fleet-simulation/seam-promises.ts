@@ -39,7 +39,7 @@ export class SeamPromises {
   /** Of both objects. */
   #lives = '';
   /** The queue's numbers, and since when they are as they are. */
-  #numbers = { text: '', since: 0 };
+  #numbers = { text: '', known: '', since: 0 };
   /** Since when something holds that must not hold for long, epoch ms. */
   readonly #since = new Map<string, number>();
   /** When a state was last seen of a launch, and since when without another. */
@@ -101,13 +101,15 @@ export class SeamPromises {
       return [config_id, pending.waiting + pending.stored, running, totals.submitted, ended];
     });
     const text = inWords(share.sessions, pools);
-    if (text !== this.#numbers.text) this.#numbers = { text, since: now() };
-    if (!this.#isWell || now() - this.#numbers.since < QUIET_MS) return;
     const told = [...rules.facts().pools].map(([id, { waiting, running, submitted, ended }]) => {
       return [id, waiting, running, submitted, ended];
     });
     const known = inWords(rules.machines.sessions(), told);
-    if (known !== text) violated('queue and scheduler know the same', `${text}, and not ${known}`);
+    // Numbers that change and change back between two looks are reported in between: what was known counts too.
+    if (text !== this.#numbers.text || known !== this.#numbers.known)
+      this.#numbers = { text, known, since: now() };
+    if (known === text || !this.#isWell || now() - this.#numbers.since < QUIET_MS) return;
+    violated('queue and scheduler know the same', `${text}, and not ${known}`);
   }
 
   /** A worker that the scheduler wants, or wants again, gets jobs; none of them stops taking any by itself. */
