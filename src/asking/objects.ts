@@ -1,5 +1,6 @@
 import type { BatchesObject } from '../batches/object.ts';
 import type { CallsOf } from '../durable/calls.ts';
+import type { ResponsesObject } from '../features/responses/object/object.ts';
 import type { FileObject } from '../files/object.ts';
 import type { OpenedWith } from '../fleet/live-viewers.ts';
 import type { FleetObject } from '../fleet/object.ts';
@@ -27,6 +28,7 @@ export interface Objects {
   fleet(queueId: string): FleetStub;
   batches(queueId: string): BatchesStub;
   files(queueId: string): FilesStub;
+  responses(queueId: string): ResponsesStub;
   relay(queueId: string, workerId: string): RelayStub;
 }
 
@@ -43,6 +45,8 @@ export interface FleetStub extends CallsOf<FleetObject> {
 export type BatchesStub = CallsOf<BatchesObject>;
 
 export type FilesStub = CallsOf<FileObject>;
+
+export type ResponsesStub = CallsOf<ResponsesObject>;
 
 export interface RelayStub extends RelayCalls {
   /** Opens the answer socket of the worker. @returns the response to its request */

@@ -28,9 +28,10 @@ import { usageRoutes } from './routes/usage.ts';
 
 /**
  * Returns the gateway: every route, and the answer to any other request.
+ * @param features what features register
  * @param page the dashboard's files (dashboard/archive.ts); without them there is no page
  */
-export function createApp(page?: ArrayBuffer): Gateway {
+export function createApp(features: readonly ((app: Gateway) => void)[], page?: ArrayBuffer): Gateway {
   // Paths may end with a slash or not.
   const app = new Gateway({ strict: false });
   app.use(nameRequest);
@@ -41,6 +42,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   modelRoutes(app);
   fileRoutes(app);
   batchRoutes(app);
+  for (const register of features) register(app);
   jobSocketRoute(app);
   jobListRoutes(app);
   matchingJobsRoutes(app);

@@ -7,16 +7,20 @@ export class HttpError extends Error implements ApiError {
   readonly status: number;
   readonly code: string | null;
   readonly headers: Record<string, string>;
+  /** The parameter that is at fault; null: none is. */
+  readonly param: string | null;
   constructor(
     status: number,
     message: string,
     code: string | null = null,
     headers: Record<string, string> = {},
+    param: string | null = null,
   ) {
     super(message);
     this.status = status;
     this.code = code;
     this.headers = headers;
+    this.param = param;
   }
 }
 

@@ -179,6 +179,14 @@ export const QUEUE_SETTINGS = {
     default: 50_000,
     min: 1,
   },
+  responses_retention_seconds: {
+    kind: 'seconds',
+    // This is OpenAI's retention.
+    default: 30 * 86_400,
+    min: 1,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that responses of /v1/responses are kept after they are made, with their items',
+  },
   // This is OpenAI's retention for the output of a batch. An upload may set `expires_after`, and a file can be deleted.
   file_retention_seconds: {
     kind: 'seconds',

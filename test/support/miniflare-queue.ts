@@ -43,6 +43,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
       FLEET: object('FleetObject'),
       BATCHES: object('BatchesObject'),
       FILE: object('FileObject'),
+      RESPONSES: object('ResponsesObject'),
       ...(isBound ? { FILES: { type: 'r2' as const, name: 'files' } } : {}),
     },
   });
@@ -66,6 +67,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
             FleetObject: stored,
             BatchesObject: stored,
             FileObject: stored,
+            ResponsesObject: stored,
           },
         },
       },

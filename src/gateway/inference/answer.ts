@@ -5,34 +5,32 @@ import { behindComment } from '../../relay/keep-alive.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
-import { rememberingOwner } from './kept-responses.ts';
 import type { InferenceRequest } from './read-request.ts';
 import { respond } from './respond.ts';
 
+interface AnswerOptions {
+  /** When the answer begins, ms; left out, the caller's limits decide. */
+  afterMs?: number;
+  /** Changes the answer on its way to the caller; left out, it stays as it is. */
+  passing?: (response: Response) => Promise<Response>;
+}
+
 /**
  * Returns the answer to a request; it begins before the engine's answer is there where that takes long.
- * @param afterMs when the answer begins; left out, the caller's limits decide
  */
 export function answer(
   env: Env,
-  {
-    queueId,
-    call: { job_id: jobId, tenant },
-    facts,
-    errorOf,
-    headers,
-    kind,
-    isKept,
-    given,
-  }: InferenceRequest,
+  { queueId, call: { job_id: jobId }, facts, errorOf, headers, kind, given }: InferenceRequest,
   attempted: Promise<Outcome>,
   hangUp: HangUp,
-  afterMs = beginAfterMs(Object.values(given)),
+  {
+    afterMs = beginAfterMs(Object.values(given)),
+    passing = async (response) => response,
+  }: AnswerOptions = {},
 ): Promise<Response> {
-  const answered = attempted.then((outcome) => {
-    const response = respond(outcome, { jobId, facts, errorOf }, Date.now());
-    return isKept ? rememberingOwner(env, queueId, jobId, tenant, response) : response;
-  });
+  const answered = attempted.then((outcome) =>
+    passing(respond(outcome, { jobId, facts, errorOf }, Date.now())),
+  );
   if (kind === null) return answered;
   return respondEarly(answered, {
     kind,

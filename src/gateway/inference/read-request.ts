@@ -5,7 +5,7 @@ import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts'
 import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';
 import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
 import { aliasesFor } from '../auth/aliases.ts';
-import { type Caller, viewerOf } from '../auth/authorize.ts';
+import type { Caller } from '../auth/authorize.ts';
 import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
 import { lengthOfModel, submissionOf } from '../auth/terms.ts';
 import { asHttp, type HeldBody } from '../bodies/body.ts';
@@ -17,7 +17,6 @@ import { queueIdOf } from '../objects/ids.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import { sessionOf } from '../session-key.ts';
 import { type EngineCall, engineCall } from './engine-request.ts';
-import { makesResponse, ownerOf } from './kept-responses.ts';
 
 /** A request whose body has been read. */
 export interface InferenceRequest {
@@ -31,11 +30,6 @@ export interface InferenceRequest {
   headers: Record<string, string>;
   /** The form in which the answer may begin before the engine's is there; null if it may not. */
   kind: 'events' | 'json' | null;
-  /**
-   * Whether the engine keeps the response that it makes: the gateway then has to remember which worker's engine that
-   * is.
-   */
-  isKept: boolean;
   given: GivenLimits;
 }
 
@@ -72,7 +66,7 @@ export async function readRequest(
   try {
     const read = engineCall(head, path, bytes);
     const submitter = submissionOf(token);
-    const { model, stream, includeUsage, tier, previousId, isKept } = read.facts;
+    const { model, stream, includeUsage, tier } = read.facts;
     const facts: RequestFacts = { model, stream, includeUsage };
     const prefix = prefixOf(read.facts.fields, { tenant: submitter.tenant, model });
     const lengths = token?.limits
@@ -84,9 +78,7 @@ export async function readRequest(
     freeBytes(bytes);
     const permissions = permissionsOf(token, await aliasesFor(env, queueId, token));
     const priority = requestPriority(read.priorities, tier, permissions);
-    const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
-    // A request about a kept response names no model: the token was allowed its model when the response was made.
-    const denied = owner === null || model !== null ? modelProblem([model], permissions) : null;
+    const denied = modelProblem([model], permissions);
     const adapter = adapterProblem(read.facts, permissions);
     if (denied ?? adapter) throw denied ?? adapter;
     const requestId = read.requestId ?? ownId;
@@ -96,8 +88,7 @@ export async function readRequest(
       job_type: 'engine_request',
       route: pathname,
       payload: read.payload,
-      model: owner ?? model ?? (engineRoute(path)?.isOfAnyModel ? await anyModel(env, queueId) : null),
-      ...(owner !== null && model !== null && { body_model: model }),
+      model: model ?? (engineRoute(path)?.isOfAnyModel ? await anyModel(env, queueId) : null),
       ...session,
       ...submitter,
       ...(cost !== null && { cost }),
@@ -115,7 +106,6 @@ export async function readRequest(
       errorOf: { dialect, requestId },
       headers: { 'x-job-id': ownId, ...requestIdHeaders(requestId, dialect) },
       kind: earlyKind(path, read),
-      isKept: isKept && makesResponse(head.method, path),
       given,
     };
   } catch (error) {
@@ -145,9 +135,7 @@ function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | nul
   const route = engineRoute(path);
   if (!route?.methods.includes('POST') || route.answers === 'bytes') return null;
   if (facts.stream) return 'events';
-  // What an engine says of a response that it stores is JSON, if it says anything.
-  const mayBeText = route.answers === 'text' && !route.isStored;
-  return facts.mayBeBytes || mayBeText ? null : 'json';
+  return facts.mayBeBytes || route.answers === 'text' ? null : 'json';
 }
 
 /** A caller waits this many ms for a slot of a worker that exists, unless X-Queue-Wait says otherwise. */

@@ -29,7 +29,6 @@ import {
 } from '../auth/permissions.ts';
 import { parseKeeping } from '../bodies/body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
-import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { toldJob } from './job-files.ts';
 
 /**
@@ -100,9 +99,20 @@ export function readFacts(jobType: string, payload: string): JobFacts | HttpErro
   }
 }
 
+/**
+ * Returns why a job may not go on from a stored response, or null: the gateway gives a response its history when the
+ * request comes, and a job has its whole input in its payload.
+ * @param previousId `previous_response_id` of the body
+ */
+export function previousResponseProblem(path: unknown, previousId: unknown): string | null {
+  if (typeof path !== 'string' || !path.startsWith('/v1/responses') || (previousId ?? null) === null)
+    return null;
+  return 'a stored response is gone on from by requests to POST /v1/responses alone, with "background": true too, not by jobs.';
+}
+
 /** Returns the error that forbids the submitter to ask an engine for a job's body, or null. */
 export function factsProblem({ request, body, model }: JobFacts, permissions: Permissions): HttpError | null {
-  const kept = keptResponseProblem(request.path, body.previousId);
+  const kept = previousResponseProblem(request.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
   return (
     [...request.priorities, body.priority]

@@ -19,9 +19,9 @@ import { termsByName } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { answerFromResult } from '../inference/respond.ts';
 import { RESULT_LEVELS, wholeJob } from '../jobs/job-files.ts';
+import { previousResponseProblem } from '../jobs/submissions.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
 import { callBatches, callFiles, callQueue } from './calls.ts';
 import { choosePools, waitingOfJob, waitingOfModel } from './work.ts';
@@ -129,7 +129,7 @@ function refusalOf({ path, body, ...by }: LineJob, payload: string): string | nu
       modelProblem([facts.model], permissions) ??
       adapterProblem(facts, permissions) ??
       jobRouteProblem(path, permissions);
-    return denied?.message ?? keptResponseProblem(path, facts.previousId);
+    return denied?.message ?? previousResponseProblem(path, facts.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;

@@ -1,4 +1,11 @@
-import type { BatchesStub, FilesStub, FleetStub, Objects, QueueStub } from '../../asking/objects.ts';
+import type {
+  BatchesStub,
+  FilesStub,
+  FleetStub,
+  Objects,
+  QueueStub,
+  ResponsesStub,
+} from '../../asking/objects.ts';
 import { isRestart, onceMore } from '../../asking/once-more.ts';
 import { OTHER_VERSION } from '../../durable/ports.ts';
 import { fieldsOf } from '../../protocol/index.ts';
@@ -25,6 +32,9 @@ export const callBatches: Call<BatchesStub> = callsOf('batches');
 
 /** Makes calls of the object that holds the bytes of a queue's files. */
 export const callFiles: Call<FilesStub> = callsOf('files');
+
+/** Makes calls of the object that stores the responses and conversations of a queue. */
+export const callResponses: Call<ResponsesStub> = callsOf('responses');
 
 function callsOf<Kind extends Exclude<keyof Objects, 'relay'>>(kind: Kind): Call<ReturnType<Objects[Kind]>> {
   return ({ objects }, queueId, call) =>

@@ -2,6 +2,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { BatchesObject as HostedBatches } from '../../batches/object.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { CLOSE_ANSWER_MS, type ObjectHost, quietly } from '../../durable/host.ts';
+import { ResponsesObject as HostedResponses } from '../../features/responses/object/object.ts';
+import { responsesSettings } from '../../features/responses/object/settings.ts';
 import type { FileBucket } from '../../files/bucket-file.ts';
 import { FileObject as HostedFile } from '../../files/object.ts';
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
@@ -59,6 +61,14 @@ export class FileObject extends shellOf({
     return isTaken;
   }
 }
+
+/** The Durable Object that stores the responses and conversations of a queue id. */
+export class ResponsesObject extends shellOf({
+  hosted: HostedResponses,
+  make: (host: ObjectHost, env: ObjectBindings & QueueSettingBindings) =>
+    new HostedResponses(host, responsesSettings(env)),
+  namespace: ({ RESPONSES }) => RESPONSES,
+}) {}
 
 type FleetEnv = ObjectBindings & QueueSettingBindings & PrivateNetwork;
 

@@ -5,6 +5,7 @@ import type {
   Objects,
   QueueStub,
   RelayStub,
+  ResponsesStub,
 } from '../../asking/objects.ts';
 import { type Post, quietly } from '../../durable/host.ts';
 import type { GatewayEnv, ServerSocket } from '../../gateway/env.ts';
@@ -30,10 +31,11 @@ export interface ObjectBindings {
   FLEET: DurableObjectNamespace;
   BATCHES: DurableObjectNamespace;
   FILE: DurableObjectNamespace;
+  RESPONSES: DurableObjectNamespace;
 }
 
 /** Returns the objects, each a Durable Object: called by RPC, or by `fetch` if RPC cannot carry it (crossing.ts). */
-export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings): Objects {
+export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE, RESPONSES }: ObjectBindings): Objects {
   return {
     queue: (queueId) =>
       stubWith<QueueStub, 'request' | 'connect'>(QUEUE.getByName(queueId), (queue) => ({
@@ -49,6 +51,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
       stubWith<FilesStub, 'content'>(FILE.getByName(queueId), (files) => ({
         content: (fileId) => files.fetch(`https://files/${fileId}`),
       })),
+    responses: (queueId) => RESPONSES.getByName(queueId) as unknown as ResponsesStub,
     relay: (queueId, workerId) =>
       stubWith<RelayStub, 'connect' | 'open' | 'openReplay'>(
         RELAY.getByName(relayName(queueId, workerId)),

@@ -3,6 +3,7 @@ import { access, constants, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Log, Post } from '../../durable/host.ts';
+import { FEATURE_ROUTES, FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
@@ -104,7 +105,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const failed = Promise.withResolvers<Error>();
   const settings = { FILE_KEY_SECRET: await fileKeySecret(stateDir), ...bindings };
   logTo(log);
-  const app = createApp(await readPage());
+  const app = createApp(FEATURE_ROUTES, await readPage());
   const post = await postOf(bindings);
   const objects = createNodeObjects({ dataDir, settings, post, log, fatal: failed.resolve });
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };

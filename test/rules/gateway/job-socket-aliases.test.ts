@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv, ServerSocket } from '../../../src/gateway/env.ts';
 import { playedObjects } from '../../support/objects.ts';
@@ -37,7 +38,7 @@ it('a program whose token is for certain models keeps its socket while the queue
     headers: { upgrade: 'websocket', authorization: 'Bearer wv_app' },
   });
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
-  expect((await createApp().fetch(request, env, context as never)).status).toBe(200);
+  expect((await createApp(FEATURE_ROUTES).fetch(request, env, context as never)).status).toBe(200);
   isDown = true;
   message(JSON.stringify({ type: 'nothing' }));
   await until(() => sent.length === 1, 'the first frame is answered');

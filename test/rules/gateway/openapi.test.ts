@@ -1,5 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { openApiDocument } from '../../../src/gateway/openapi/document.ts';
@@ -9,7 +10,7 @@ import { newAjv } from '../../support/contract.ts';
 import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
-const ROUTES = createApp().rows;
+const ROUTES = createApp(FEATURE_ROUTES).rows;
 /** Routes that no caller is told of: what one process says to another. */
 const NOT_DESCRIBED = /^\/internal\//;
 
@@ -17,7 +18,7 @@ describe('the rows of routes', () => {
   const described = ROUTES.map(({ method, path }) => `${method} ${path}`);
 
   it('are of every route, none twice', () => {
-    const registered = createApp()
+    const registered = createApp(FEATURE_ROUTES)
       .routes.filter(({ method, path }) => method !== 'ALL' && !NOT_DESCRIBED.test(path))
       .map(({ method, path }) => `${method} ${path}`);
     const missing = registered.filter((one) => !described.includes(one));
@@ -51,7 +52,7 @@ async function isAllowed(method: string, path: string, scope: Scope): Promise<bo
     body: method === 'GET' ? null : '{}',
   });
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
-  const response = await createApp().fetch(request, env, context as never);
+  const response = await createApp(FEATURE_ROUTES).fetch(request, env, context as never);
   return response.status !== 401 && response.status !== 403;
 }
 
@@ -93,7 +94,7 @@ describe('the document', () => {
 
 describe('what is served', () => {
   const ask = async (path: string) =>
-    await createApp().fetch(new Request(`http://localhost${path}`), {} as GatewayEnv);
+    await createApp(FEATURE_ROUTES).fetch(new Request(`http://localhost${path}`), {} as GatewayEnv);
 
   it('is the document, and each schema on its own', async () => {
     expect(await (await ask('/openapi.json')).json()).toEqual(

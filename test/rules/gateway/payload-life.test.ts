@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
@@ -26,7 +27,7 @@ it('the queue can read the payload of a caller that is gone until it has answere
     signal: hangUp.signal,
   });
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
-  const answered = createApp().fetch(request, env, context as never);
+  const answered = createApp(FEATURE_ROUTES).fetch(request, env, context as never);
   const { payload } = await until(() => asked[0], 'it is asked');
   hangUp.abort();
   await until(() => cancelled.length === 1, 'it is cancelled');

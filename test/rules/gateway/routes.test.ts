@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { queueIdOf } from '../../../src/gateway/objects/ids.ts';
@@ -12,7 +13,7 @@ function watched(more: Partial<GatewayEnv> = {}) {
     throw new Error('no object can be reached here');
   };
   const env: GatewayEnv = {
-    objects: { queue: touch, relay: touch, fleet: touch, batches: touch, files: touch },
+    objects: { queue: touch, relay: touch, fleet: touch, batches: touch, files: touch, responses: touch },
     acceptUpgrade: acceptNothing,
     FILE_KEY_SECRET: 'secret',
     ...more,
@@ -24,7 +25,7 @@ const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: 
 
 /** Every route of the gateway with a method that it has, its parameters filled in. */
 function routes(): { method: string; path: string }[] {
-  const all = createApp().routes.filter(({ method }) => method !== 'ALL');
+  const all = createApp(FEATURE_ROUTES).routes.filter(({ method }) => method !== 'ALL');
   const asked = all.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+(\{[^}]*\})?/g, 'x')}`);
   const passedThrough = ['POST /v1/chat/completions', 'POST /v1/audio/transcriptions', 'GET /version'];
   return [...new Set([...asked, ...passedThrough])].map((text) => {
@@ -39,7 +40,7 @@ async function ask(env: GatewayEnv, { method, path }: { method: string; path: st
     upgrade: /^\/(ws|answers|api\/jobs\/socket|api\/fleet\/live)$/.test(path) ? 'websocket' : '',
   };
   const request = new Request(`http://localhost${path}?worker_id=w&${query}`, { method, body, headers });
-  return await createApp().fetch(request, env, context as never);
+  return await createApp(FEATURE_ROUTES).fetch(request, env, context as never);
 }
 
 /** These concern no queue. */
@@ -60,7 +61,7 @@ describe('a queue that may not exist', () => {
     const { env, touched } = watched();
     const body = JSON.stringify({ instance_id: 'i', status: 'running', queue_id: 'stranger' });
     const request = new Request('http://localhost/api/heartbeats', { method: 'POST', body });
-    expect((await createApp().fetch(request, env)).status).toBe(404);
+    expect((await createApp(FEATURE_ROUTES).fetch(request, env)).status).toBe(404);
     expect(touched).toEqual([]);
   });
 
@@ -73,7 +74,7 @@ describe('a queue that may not exist', () => {
 
 it('a path that there is not is 404, and a method that a path does not have 405', async () => {
   const status = async (method: string, path: string) => {
-    const response = await createApp().fetch(
+    const response = await createApp(FEATURE_ROUTES).fetch(
       new Request(`http://localhost${path}`, { method }),
       watched().env,
     );
@@ -87,7 +88,7 @@ describe('the id of a request', () => {
   const ask = async (id: string | null, path = '/nothing', method = 'GET') => {
     const headers = new Headers(id === null ? {} : { 'x-request-id': id });
     const request = new Request(`http://localhost${path}`, { method, headers });
-    return await createApp().fetch(request, watched().env, context as never);
+    return await createApp(FEATURE_ROUTES).fetch(request, watched().env, context as never);
   };
   const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
@@ -111,7 +112,7 @@ it('errors of /v1/messages have the shape of Anthropic, with the id of the reque
       ...init,
       headers: { ...init.headers, 'x-request-id': 'r1' },
     });
-    const response = await createApp().fetch(request, watched(more).env, context as never);
+    const response = await createApp(FEATURE_ROUTES).fetch(request, watched(more).env, context as never);
     expect(response.headers.get('request-id')).toBe('r1');
     return [response.status, await response.json()];
   };
@@ -141,7 +142,7 @@ describe('a web page', () => {
   const ask = async (origin: string, init: RequestInit = {}, env: Partial<GatewayEnv> = {}) => {
     const headers = { ...init.headers, origin };
     const request = new Request('http://localhost/v1/chat/completions', { ...init, headers });
-    return await createApp().fetch(request, watched(env).env, context as never);
+    return await createApp(FEATURE_ROUTES).fetch(request, watched(env).env, context as never);
   };
   const preflight = {
     method: 'OPTIONS',
@@ -234,7 +235,7 @@ describe('the address of a file', () => {
     const request = new Request(
       'http://queue.example/jobs/x/payload?queue_id=vllm-queue&fence_token=1&key=x',
     );
-    expect((await createApp().fetch(request, env)).status).toBe(403);
+    expect((await createApp(FEATURE_ROUTES).fetch(request, env)).status).toBe(403);
     expect(touched).toEqual([]);
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import type { WorkerDial } from '../../../src/queue/rpc.ts';
@@ -37,7 +38,7 @@ function recording() {
   const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, TOKENS };
   const ask = async (who: string, method: string, path: string, more: RequestInit = {}) => {
     const headers = { authorization: `Bearer ${who}`, ...more.headers };
-    return await createApp().fetch(
+    return await createApp(FEATURE_ROUTES).fetch(
       new Request(`https://queue.example${path}`, { ...more, method, headers }),
       env,
     );
@@ -102,7 +103,10 @@ describe('a worker whose token is bound to an id', () => {
   it('says nothing of itself where no tokens are configured', async () => {
     const { env, dialled } = recording();
     const headers = { upgrade: 'websocket' };
-    await createApp().fetch(new Request('http://localhost/ws', { headers }), { ...env, TOKENS: '' });
+    await createApp(FEATURE_ROUTES).fetch(new Request('http://localhost/ws', { headers }), {
+      ...env,
+      TOKENS: '',
+    });
     expect(dialled).toMatchObject([{ token: null, origin: 'http://localhost' }]);
   });
 });

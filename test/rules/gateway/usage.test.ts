@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../src/features/index.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { SCHEMAS } from '../../../src/gateway/openapi/schemas.ts';
@@ -31,7 +32,10 @@ async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard', spent
   const objects = playedObjects({ queue: () => object, fleet: () => object });
   const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, TOKENS };
   const headers = { authorization: `Bearer ${who}` };
-  const response = await createApp().fetch(new Request(`https://queue.example${path}`, { headers }), env);
+  const response = await createApp(FEATURE_ROUTES).fetch(
+    new Request(`https://queue.example${path}`, { headers }),
+    env,
+  );
   return { status: response.status, body: (await response.json()) as never as Body, wanted: wanted[0] };
 }
 type Body = { usage: object[]; error: { message: string }; data: object[] } & Record<string, unknown>;

@@ -41,7 +41,8 @@ export function directInference(env: Env): Direct {
 
 function isDirect({ method, url = '', headers }: IncomingMessage, env: Env): boolean {
   // Most requests are for these routes, and engines answer all of them.
-  if (method !== 'POST' || (routeAt(url)?.list ?? null) === null) return false;
+  const route = method === 'POST' ? routeAt(url) : null;
+  if (route === null || route.list === null || route.dialect === 'responses') return false;
   if (OTHERWISE.some((name) => headers[name] !== undefined)) return false;
   const length = Number(headers['content-length']);
   if (!(length > 0 && length <= Math.min(RECEIVE_BYTES, mostBodyBytes(env)))) return false;
@@ -75,12 +76,12 @@ async function answerDirectly(
     requestId = asked.errorOf.requestId;
     const attempted = callEngine(env, asked, hangUp, { open, look, background });
     const outcome = await soon(attempted, asked);
-    if (outcome?.kind === 'answer' && !asked.isKept) {
+    if (outcome?.kind === 'answer') {
       const { opened, more } = outcome.answer;
       return writeOpened(opened, more, outgoing);
     }
     const whole = attempted.then(withResponse);
-    response = await answer(env, asked, whole, hangUp, outcome === null ? 0 : undefined);
+    response = await answer(env, asked, whole, hangUp, outcome === null ? { afterMs: 0 } : {});
   } catch (error) {
     response = errorResponse(toHttpError(error, requestId), { dialect: dialectOf(path), requestId });
   }

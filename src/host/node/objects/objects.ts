@@ -1,6 +1,15 @@
-import type { BatchesStub, FilesStub, FleetStub, Objects, QueueStub } from '../../../asking/objects.ts';
+import type {
+  BatchesStub,
+  FilesStub,
+  FleetStub,
+  Objects,
+  QueueStub,
+  ResponsesStub,
+} from '../../../asking/objects.ts';
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
+import { ResponsesObject } from '../../../features/responses/object/object.ts';
+import { responsesSettings } from '../../../features/responses/object/settings.ts';
 import { FileObject } from '../../../files/object.ts';
 import { FleetObject } from '../../../fleet/object.ts';
 import { batchesAsk } from '../../../gateway/objects/batches.ts';
@@ -63,6 +72,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
       fleet: (queueId) => stub('fleet', queueId) as unknown as FleetStub,
       batches: (queueId) => stub('batches', queueId) as unknown as BatchesStub,
       files: (queueId) => stub('files', queueId) as unknown as FilesStub,
+      responses: (queueId) => stub('responses', queueId) as unknown as ResponsesStub,
       relay: (queueId, workerId) => relays.stub(queueId, workerId, caller),
     };
   }
@@ -114,6 +124,10 @@ const KINDS = {
   files: {
     prototype: FileObject.prototype,
     make: async (host, { objects }) => new FileObject(host, objects, null),
+  },
+  responses: {
+    prototype: ResponsesObject.prototype,
+    make: async (host, { settings }) => new ResponsesObject(host, responsesSettings(settings)),
   },
 } satisfies Record<string, Kind>;
 

@@ -42,7 +42,7 @@ async function gateway(way: 'direct' | 'routes', more: Partial<GatewayEnv> = {},
   const relay = new RelayHost({ reconnect_grace_seconds: 10 }, objects, clock);
   const worker = relay.connected({ send: hear, close: () => {} });
   const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, ...more };
-  const app = createApp();
+  const app = createApp(FEATURE_ROUTES);
   const server = await serving(
     (request, waitUntil) =>
       app.fetch(request, env, { waitUntil, passThroughOnException: () => {}, props: {} }),

@@ -31,7 +31,7 @@ async function begin(): Promise<void> {
   };
   objects = createNodeObjects({ dataDir, settings, post: createPost(), log: () => {}, fatal });
   const env = { ...settings, objects: objects.stubs, acceptUpgrade };
-  const app = createApp();
+  const app = createApp(FEATURE_ROUTES);
   server = await createServer({
     host: '127.0.0.1',
     port: 0,

@@ -1,0 +1,5 @@
+import type { Gateway } from '../gateway/routes/route.ts';
+import { responsesRoutes } from './responses/gateway/routes.ts';
+
+/** What each feature registers at the gateway; a host hands them to `createApp`. */
+export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [responsesRoutes];

@@ -1,0 +1,142 @@
+import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
+import { submitterOf, viewerOf } from '../../../gateway/auth/authorize.ts';
+import { asHttp, parseBody, readBody } from '../../../gateway/bodies/body.ts';
+import { HttpError } from '../../../gateway/errors.ts';
+import { answer } from '../../../gateway/inference/answer.ts';
+import { callEngine } from '../../../gateway/inference/call-engine.ts';
+import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-request.ts';
+import { callResponses } from '../../../gateway/objects/calls.ts';
+import { queueIdOf } from '../../../gateway/objects/ids.ts';
+import type { GatewayContext } from '../../../gateway/routes/route.ts';
+import { fieldsOf, withMembers, withoutMark } from '../../../protocol/index.ts';
+import { variableOf } from '../../../settings/queue-settings.ts';
+import { BodyFault, type CreateFields, newResponse, readCreate } from '../create-body.ts';
+import type { EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../types.ts';
+import { recorded } from './recorder.ts';
+
+/** The path of the route. */
+export const PATH = '/v1/responses';
+
+/** The fields of a request that no engine is sent: what they ask for is done here. */
+const OWN_FIELDS = {
+  background: undefined,
+  store: undefined,
+  previous_response_id: undefined,
+  conversation: undefined,
+} as const;
+
+/** Answers `POST /v1/responses`: the engine gets the whole input, and what is asked to be stored is stored here. */
+export async function createResponse(context: GatewayContext): Promise<Response> {
+  const { env, req, executionCtx } = context;
+  const token = context.get('token');
+  const queueId = queueIdOf(env, req.raw);
+  const viewer = viewerOf(token);
+  const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
+  let asked: NewResponse;
+  let fields: CreateFields;
+  let prepared: Prepared;
+  try {
+    fields = readFields(bytes);
+    asked = newResponse(fields, submitterOf(token), '{}');
+    prepared = needsState(fields)
+      ? told(await callResponses(env, queueId, (responses) => responses.prepare(asked, viewer)))
+      : { history: [] };
+  } catch (error) {
+    release();
+    throw error;
+  }
+  const unlock = async () => {
+    const { conversation, id } = asked;
+    if (conversation !== null)
+      await callResponses(env, queueId, (responses) => responses.release(conversation, id));
+  };
+  try {
+    const body = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);
+    const { pathname, search } = new URL(req.raw.url);
+    const incoming = {
+      head: req.raw,
+      pathname: PATH,
+      path: PATH + (pathname.startsWith(PATH) ? search : ''),
+      token,
+      ownId: context.get('ownId'),
+    };
+    const request = await readRequest(env, incoming, async () => ({ bytes: body, release }));
+    context.set('requestId', request.errorOf.requestId);
+    const hangUp = new HangUp();
+    req.raw.signal.addEventListener('abort', () => hangUp.happen());
+    const attempted = callEngine(env, request, hangUp, {
+      open: async (relay, streamId, askedFor) =>
+        openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
+      look: lookAt,
+      background: (work) => executionCtx.waitUntil(work),
+    });
+    const keep = async (ended: EndedResponse) => {
+      if (!fields.store) return await unlock();
+      await callResponses(env, queueId, (responses) => responses.keep(asked, ended, viewer));
+    };
+    const recording = { fields: ownFields(asked, fields.metadata), keep, lost: unlock };
+    return await answer(env, request, attempted, hangUp, {
+      passing: (engineAnswer) => recorded(engineAnswer, recording),
+    });
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+}
+
+/** Reads the fields that concern what is stored. @throws HttpError 400 */
+function readFields(bytes: Uint8Array): CreateFields {
+  const body = fieldsOf(asHttp(() => parseBody(bytes)));
+  try {
+    return readCreate(body, true);
+  } catch (error) {
+    if (error instanceof BodyFault) throw refused({ status: 400, ...faultOf(error) });
+    throw error;
+  }
+}
+
+function faultOf({ message, code, param }: BodyFault): Omit<Refusal, 'status'> {
+  return { message, code, param };
+}
+
+/** Whether a request needs to know what came before it. */
+function needsState({ previous_response_id, conversation }: CreateFields): boolean {
+  return previous_response_id !== null || conversation !== null;
+}
+
+/** Returns the body that the engine is sent; bytes that need no change stay as the caller wrote them. */
+export function engineBody(
+  bytes: Uint8Array<ArrayBuffer>,
+  fields: CreateFields,
+  { history }: Prepared,
+): Uint8Array<ArrayBuffer> {
+  const input = history.length === 0 ? {} : { input: `[${[...history, ...ownInput(fields)].join(',')}]` };
+  return withMembers(bytes, { ...OWN_FIELDS, ...input }) as Uint8Array<ArrayBuffer>;
+}
+
+function ownInput({ input }: CreateFields): string[] {
+  return input.map(({ json }) => json);
+}
+
+/** Returns the fields of a Response object that the engine does not know. */
+export function ownFields(asked: NewResponse, metadata: Fields): Fields {
+  return {
+    id: asked.id,
+    background: asked.background,
+    store: asked.store,
+    previous_response_id: asked.previous_response_id,
+    conversation: asked.conversation === null ? null : { id: asked.conversation },
+    metadata,
+  };
+}
+
+/** Returns what an object answered. @throws HttpError for a refusal */
+export function told<T extends object>(said: T | Refusal): T {
+  if ('status' in said && 'param' in said) throw refused(said);
+  return said as T;
+}
+
+/** Makes the error of a refusal. */
+export function refused({ status, message, code, param }: Refusal): HttpError {
+  return new HttpError(status, message, code, {}, param);
+}

@@ -1,0 +1,53 @@
+import type { RouteRow } from '../../../gateway/openapi/document.ts';
+import { PASSED_THROUGH } from '../../../gateway/routes/inference.ts';
+import { type Gateway, route } from '../../../gateway/routes/route.ts';
+import { createResponse, PATH } from './create.ts';
+import { deleteResponse, getResponse, listInputItems } from './reads.ts';
+
+const ITEMS: RouteRow['query'] = {
+  limit: { description: 'Items of a page, 20 unless given, at most 100.', type: 'integer' },
+  order: { description: 'The newest first, unless asc is given.', enum: ['asc', 'desc'] },
+  after: { description: 'The last item of the page before.' },
+};
+
+/** Registers OpenAI's Responses API. */
+export function responsesRoutes(app: Gateway): void {
+  const created = PASSED_THROUGH.find(({ method, path }) => method === 'POST' && path === PATH)!;
+  route(app, {
+    ...created,
+    path: PATH,
+    summary: 'Makes a response, which is stored unless "store" is false',
+    handler: (context) => createResponse(context),
+  });
+  route(app, {
+    method: 'GET',
+    path: '/v1/responses/:id',
+    tag: 'Inference',
+    summary: 'A stored response',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The response.', content: {} } },
+    errors: [404, 503],
+    handler: (context) => getResponse(context),
+  });
+  route(app, {
+    method: 'DELETE',
+    path: '/v1/responses/:id',
+    tag: 'Inference',
+    summary: 'A stored response is deleted, with the items that no other response has',
+    scopes: ['submit'],
+    answers: { 200: { description: 'It is deleted.', content: {} } },
+    errors: [404, 409, 503],
+    handler: (context) => deleteResponse(context),
+  });
+  route(app, {
+    method: 'GET',
+    path: '/v1/responses/:id/input_items',
+    tag: 'Inference',
+    summary: 'The items that a response was made from',
+    scopes: ['submit'],
+    query: ITEMS,
+    answers: { 200: { description: 'A page.', content: {} } },
+    errors: [400, 404, 503],
+    handler: (context) => listInputItems(context),
+  });
+}

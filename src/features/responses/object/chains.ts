@@ -1,0 +1,211 @@
+import type { Sql } from '../../../durable/ports.ts';
+import type { EndedResponse, NewResponse, Prepared, Refusal } from '../types.ts';
+import { isFinal } from '../types.ts';
+import {
+  deleteItems,
+  deleteResponse,
+  findConversation,
+  findResponse,
+  insertItems,
+  insertResponse,
+  itemsOf,
+  lengthOf,
+  responsesOfRoot,
+  type StoredResponse,
+  saveConversation,
+  saveResponse,
+} from './tables.ts';
+
+/** The rules of stored responses: what one may go on from, what it leaves, and what goes with it. */
+
+/** What the rules work on. */
+export interface Responses {
+  sql: Sql;
+  /** Returns the time, epoch ms. */
+  now(): number;
+  /** How long a response is stored, ms from its creation. */
+  retentionMs: number;
+}
+
+/** The most items that a response may have before its own input. */
+const MOST_ITEMS = 1000;
+
+/** Whose responses a caller sees: those of a tenant; null: all. */
+export type Viewer = string | null;
+
+/** Returns a response that the viewer may see; null: there is none. */
+export function visible(sql: Sql, id: string, viewer: Viewer): StoredResponse | null {
+  const found = findResponse(sql, id);
+  return found !== null && (viewer === null || found.tenant === viewer) ? found : null;
+}
+
+/** Where a response stands in its chain. */
+interface Place {
+  history: number[];
+  root: string;
+}
+
+/**
+ * Returns the items that come before a response's own input, and locks its conversation. A response in the background
+ * is stored at once, as `queued`; any other is stored when it has ended.
+ */
+export function prepare(on: Responses, asked: NewResponse, viewer: Viewer): Prepared | Refusal {
+  const place = placeOf(on.sql, asked, viewer);
+  if ('status' in place) return place;
+  const items = itemsOf(on.sql, place.history);
+  if (items.length > MOST_ITEMS) return TOO_LONG;
+  lock(on, asked);
+  if (asked.background) {
+    const body = JSON.stringify({ ...JSON.parse(asked.echo), output: undefined, status: undefined });
+    insertResponse(on.sql, { ...stored(on, asked, place), status: 'queued', body, ended_at: null });
+  }
+  return { history: items.map(({ json }) => json) };
+}
+
+/**
+ * Stores a response that its caller waited for, in one commit with what it leaves in its conversation.
+ * @returns false if what it goes on from has been deleted meanwhile; nothing is stored then
+ */
+export function keep(on: Responses, asked: NewResponse, ended: EndedResponse, viewer: Viewer): boolean {
+  const place = placeOf(on.sql, asked, viewer);
+  if ('status' in place) {
+    unlock(on, asked.conversation, asked.id);
+    return false;
+  }
+  insertResponse(on.sql, stored(on, asked, place));
+  end(on, findResponse(on.sql, asked.id)!, ended);
+  return true;
+}
+
+/**
+ * Ends a stored response: its output is stored, its conversation goes on if it has one, and is free again.
+ */
+export function end(on: Responses, response: StoredResponse, { status, body, output }: EndedResponse): void {
+  if (isFinal(response.status) && response.ended_at !== null) return;
+  const numbers = insertItems(on.sql, output);
+  const { conversation_id, input } = response;
+  saveResponse(on.sql, {
+    ...response,
+    status,
+    body,
+    output: numbers,
+    ended_at: on.now(),
+    bytes: response.bytes + body.length + lengthOf(output),
+  });
+  if (status === 'completed' || status === 'incomplete') append(on, conversation_id, [...input, ...numbers]);
+  unlock(on, conversation_id, response.id);
+}
+
+/** Deletes a response with those of its items that nothing else has. */
+export function remove(on: Responses, response: StoredResponse): void {
+  const { sql } = on;
+  deleteResponse(sql, response);
+  dropItems(sql, [...response.input, ...response.output], response.root, response.conversation_id);
+}
+
+/** Deletes those items that no other response of the chain and no conversation has. */
+export function dropItems(
+  sql: Sql,
+  numbers: readonly number[],
+  root: string,
+  conversation: string | null,
+): void {
+  const unused = new Set(numbers);
+  for (const { history, input, output } of responsesOfRoot(sql, root))
+    for (const used of [history, input, output]) for (const number of used) unused.delete(number);
+  const inConversation = conversation === null ? [] : (findConversation(sql, conversation)?.items ?? []);
+  for (const number of inConversation) unused.delete(number);
+  deleteItems(sql, unused);
+}
+
+/** Frees a conversation, if this response has it. */
+export function unlock(on: Responses, conversation: string | null, id: string): void {
+  const found = conversation === null ? null : findConversation(on.sql, conversation);
+  if (found?.locked_by === id) saveConversation(on.sql, { ...found, locked_by: null });
+}
+
+function stored(on: Responses, asked: NewResponse, { history, root }: Place): Omit<StoredResponse, 'seq'> {
+  const input = insertItems(on.sql, asked.input);
+  const now = on.now();
+  return {
+    id: asked.id,
+    tenant: asked.tenant,
+    token_name: asked.token_name,
+    model: asked.model,
+    status: 'in_progress',
+    is_background: asked.background,
+    is_streamed: asked.background && asked.stream,
+    previous_id: asked.previous_response_id,
+    conversation_id: asked.conversation,
+    root,
+    body: '{}',
+    history,
+    input,
+    output: [],
+    bytes: lengthOf(asked.input),
+    created_at: now,
+    ended_at: null,
+    expires_at: now + on.retentionMs,
+    fence: 0,
+    has_output: false,
+  };
+}
+
+function placeOf(sql: Sql, asked: NewResponse, viewer: Viewer): Place | Refusal {
+  const { id, previous_response_id: previous, conversation } = asked;
+  if (previous !== null) return placeAfter(visible(sql, previous, viewer), previous);
+  if (conversation === null) return { history: [], root: id };
+  const found = findConversation(sql, conversation);
+  if (found === null || (viewer !== null && found.tenant !== viewer)) return noConversation(conversation);
+  if (found.locked_by !== null && found.locked_by !== id) return LOCKED;
+  return { history: found.items, root: conversation };
+}
+
+function placeAfter(before: StoredResponse | null, id: string): Place | Refusal {
+  if (before === null) {
+    const message = `Previous response with id '${id.slice(0, 128)}' not found.`;
+    return { status: 400, message, code: 'previous_response_not_found', param: 'previous_response_id' };
+  }
+  const { history, input, output, root, status } = before;
+  if (status === 'completed' || status === 'incomplete')
+    return { history: [...history, ...input, ...output], root };
+  const isOver = isFinal(status);
+  return {
+    status: 409,
+    message: isOver
+      ? `The previous response is ${status}, and cannot be gone on from; name one that is completed.`
+      : `The previous response is ${status}; go on from it once it is completed.`,
+    code: isOver ? 'previous_response_not_usable' : 'previous_response_not_ready',
+    param: 'previous_response_id',
+  };
+}
+
+export function noConversation(id: string): Refusal {
+  const message = `Conversation with id '${id.slice(0, 128)}' not found.`;
+  return { status: 404, message, code: 'conversation_not_found', param: 'conversation' };
+}
+
+export const LOCKED: Refusal = {
+  status: 400,
+  message: 'Another process is currently operating on this conversation. Please retry in a few seconds.',
+  code: 'conversation_locked',
+  param: 'conversation',
+};
+
+const TOO_LONG: Refusal = {
+  status: 409,
+  message: `The response goes on from more than ${MOST_ITEMS} items; begin a new chain with those that matter.`,
+  code: 'resolved_snapshot_too_large',
+  param: null,
+};
+
+function lock(on: Responses, { conversation, id }: NewResponse): void {
+  const found = conversation === null ? null : findConversation(on.sql, conversation);
+  if (found !== null) saveConversation(on.sql, { ...found, locked_by: id });
+}
+
+function append(on: Responses, conversation: string | null, numbers: readonly number[]): void {
+  const found = conversation === null ? null : findConversation(on.sql, conversation);
+  if (found === null) return;
+  saveConversation(on.sql, { ...found, items: [...found.items, ...numbers], changed_at: on.now() });
+}

@@ -1,0 +1,36 @@
+import type { Sql } from '../../../durable/ports.ts';
+import type { Fields, Item, ItemsWanted, NewItem } from '../types.ts';
+import { itemsOf, type StoredResponse } from './tables.ts';
+
+/** A page of items in the form of OpenAI's lists. */
+export interface ItemPage {
+  data: Item[];
+  has_more: boolean;
+}
+
+/** Returns the Response object as callers read it. */
+export function viewOf(sql: Sql, { body, status, output }: StoredResponse): Fields {
+  return { ...(JSON.parse(body) as Fields), status, output: itemsOf(sql, output).map(itemView) };
+}
+
+/**
+ * Returns a page of the items with these numbers.
+ * @returns null if `after` is none of them
+ */
+export function inputPage(
+  sql: Sql,
+  numbers: readonly number[],
+  { after, limit, order }: ItemsWanted,
+): ItemPage | null {
+  const items = itemsOf(sql, numbers);
+  if (order === 'desc') items.reverse();
+  const at = after === null ? -1 : items.findIndex(({ id }) => id === after);
+  if (after !== null && at === -1) return null;
+  const rest = items.slice(at + 1);
+  return { data: rest.slice(0, limit).map(itemView), has_more: rest.length > limit };
+}
+
+function itemView({ id, json }: NewItem): Item {
+  const fields = JSON.parse(json) as Fields;
+  return { type: 'message', ...fields, id };
+}

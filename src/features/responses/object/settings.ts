@@ -1,0 +1,11 @@
+import { QUEUE_SETTINGS, type QueueSettingBindings } from '../../../settings/queue-settings.ts';
+import type { ResponsesSettings } from './object.ts';
+
+/** Reads the settings of the object from the bindings of its host. */
+export function responsesSettings({
+  RESPONSES_RETENTION_SECONDS: seconds,
+}: QueueSettingBindings): ResponsesSettings {
+  return {
+    retention_seconds: Number(seconds || QUEUE_SETTINGS.responses_retention_seconds.default),
+  };
+}

@@ -1,0 +1,231 @@
+import type { Row, Sql, SqlValue } from '../../../durable/ports.ts';
+import { packItems, unpackItems } from '../item-list.ts';
+import type { NewItem, ResponseStatus } from '../types.ts';
+
+/** The tables of responses, their items and conversations, and the statements on them. Nothing here decides. */
+
+export const RESPONSES_TABLES: readonly string[] = [
+  // body: the Response object without its output. history, input, output: lists of numbers of items (item-list.ts).
+  // root: the response or conversation with which the chain began; only rows with the same root share items.
+  // fence: the token of the attempt whose events are stored; has_output: whether they hold any of the output.
+  `CREATE TABLE responses (
+     seq INTEGER PRIMARY KEY,
+     id TEXT NOT NULL UNIQUE,
+     tenant TEXT,
+     token_name TEXT,
+     model TEXT,
+     status TEXT NOT NULL,
+     is_background INTEGER NOT NULL,
+     is_streamed INTEGER NOT NULL,
+     previous_id TEXT,
+     conversation_id TEXT,
+     root TEXT NOT NULL,
+     body TEXT NOT NULL,
+     history BLOB NOT NULL,
+     input BLOB NOT NULL,
+     output BLOB NOT NULL,
+     bytes INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     ended_at INTEGER,
+     expires_at INTEGER NOT NULL,
+     fence INTEGER NOT NULL DEFAULT 0,
+     has_output INTEGER NOT NULL DEFAULT 0
+   )`,
+  `CREATE INDEX responses_root ON responses (root)`,
+  `CREATE INDEX responses_expiry ON responses (expires_at)`,
+  `CREATE INDEX responses_tenant ON responses (tenant, seq)`,
+  `CREATE INDEX responses_running ON responses (seq) WHERE ended_at IS NULL`,
+  `CREATE TABLE items (
+     number INTEGER PRIMARY KEY,
+     id TEXT NOT NULL,
+     json TEXT NOT NULL
+   )`,
+  // locked_by: the id of the response that is being made in the conversation.
+  `CREATE TABLE conversations (
+     id TEXT PRIMARY KEY,
+     tenant TEXT,
+     metadata TEXT NOT NULL,
+     items BLOB NOT NULL,
+     bytes INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     changed_at INTEGER NOT NULL,
+     locked_by TEXT
+   )`,
+  `CREATE INDEX conversations_tenant ON conversations (tenant)`,
+  `CREATE INDEX conversations_change ON conversations (changed_at)`,
+  // Events of a response that streams in the background: consecutive ones from the sequence number \`first\` on.
+  `CREATE TABLE events (
+     response INTEGER NOT NULL,
+     first INTEGER NOT NULL,
+     count INTEGER NOT NULL,
+     events TEXT NOT NULL,
+     PRIMARY KEY (response, first)
+   ) WITHOUT ROWID`,
+];
+
+/** A response as it is stored. */
+export interface StoredResponse {
+  seq: number;
+  id: string;
+  tenant: string | null;
+  token_name: string | null;
+  model: string | null;
+  status: ResponseStatus;
+  is_background: boolean;
+  is_streamed: boolean;
+  previous_id: string | null;
+  conversation_id: string | null;
+  root: string;
+  /** The Response object without its output, as JSON. */
+  body: string;
+  /** The numbers of the items before the response's own input, of its input and of its output. */
+  history: number[];
+  input: number[];
+  output: number[];
+  bytes: number;
+  /** Epoch ms; `ended_at` is null until the response is final. */
+  created_at: number;
+  ended_at: number | null;
+  expires_at: number;
+  fence: number;
+  has_output: boolean;
+}
+
+export interface StoredConversation {
+  id: string;
+  tenant: string | null;
+  /** JSON of an object. */
+  metadata: string;
+  items: number[];
+  bytes: number;
+  created_at: number;
+  changed_at: number;
+  locked_by: string | null;
+}
+
+const COLUMNS = [
+  ...['id', 'tenant', 'token_name', 'model', 'status', 'is_background', 'is_streamed', 'previous_id'],
+  ...['conversation_id', 'root', 'body', 'history', 'input', 'output', 'bytes', 'created_at', 'ended_at'],
+  ...['expires_at', 'fence', 'has_output'],
+] as const;
+
+const INSERT = `INSERT INTO responses (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map(() => '?').join(', ')})`;
+const UPDATE = `UPDATE responses SET ${COLUMNS.map((name) => `${name} = ?`).join(', ')} WHERE seq = ?`;
+
+export function insertResponse(sql: Sql, response: Omit<StoredResponse, 'seq'>): void {
+  sql.exec(INSERT, ...valuesOf(response));
+}
+
+export function saveResponse(sql: Sql, response: StoredResponse): void {
+  sql.exec(UPDATE, ...valuesOf(response), response.seq);
+}
+
+function valuesOf(response: Omit<StoredResponse, 'seq'>): SqlValue[] {
+  return COLUMNS.map((name) => {
+    const value = response[name as keyof typeof response];
+    if (Array.isArray(value)) return packItems(value);
+    return typeof value === 'boolean' ? Number(value) : value;
+  });
+}
+
+export function findResponse(sql: Sql, id: string): StoredResponse | null {
+  const [row] = sql.exec(`SELECT * FROM responses WHERE id = ?`, id);
+  return row ? responseOf(row) : null;
+}
+
+/** Returns the responses of a chain, which share items. */
+export function responsesOfRoot(sql: Sql, root: string): StoredResponse[] {
+  return sql.exec(`SELECT * FROM responses WHERE root = ?`, root).map(responseOf);
+}
+
+/** Returns the responses that are not final, oldest first. */
+export function runningResponses(sql: Sql): StoredResponse[] {
+  return sql.exec(`SELECT * FROM responses WHERE ended_at IS NULL ORDER BY seq`).map(responseOf);
+}
+
+/** Returns the final responses that have expired, the oldest first. */
+export function expiredResponses(sql: Sql, now: number, most: number): StoredResponse[] {
+  return sql
+    .exec(
+      `SELECT * FROM responses WHERE expires_at <= ? AND ended_at IS NOT NULL ORDER BY expires_at LIMIT ?`,
+      now,
+      most,
+    )
+    .map(responseOf);
+}
+
+/** Returns when the next final response expires, epoch ms; null: none will. */
+export function nextExpiry(sql: Sql): number | null {
+  const [row] = sql.exec(`SELECT min(expires_at) AS at FROM responses WHERE ended_at IS NOT NULL`);
+  return row?.at == null ? null : Number(row.at);
+}
+
+export function deleteResponse(sql: Sql, { seq }: StoredResponse): void {
+  sql.exec(`DELETE FROM events WHERE response = ?`, seq);
+  sql.exec(`DELETE FROM responses WHERE seq = ?`, seq);
+}
+
+function responseOf(row: Row): StoredResponse {
+  const { history, input, output, ended_at, is_background, is_streamed, has_output, ...rest } = row;
+  return {
+    ...(rest as unknown as StoredResponse),
+    is_background: is_background === 1,
+    is_streamed: is_streamed === 1,
+    has_output: has_output === 1,
+    ended_at: ended_at as number | null,
+    history: unpackItems(history as Uint8Array),
+    input: unpackItems(input as Uint8Array),
+    output: unpackItems(output as Uint8Array),
+  };
+}
+
+/** Stores items and returns their numbers. */
+export function insertItems(sql: Sql, items: readonly NewItem[]): number[] {
+  return items.map(({ id, json }) => {
+    const [row] = sql.exec(`INSERT INTO items (id, json) VALUES (?, ?) RETURNING number`, id, json);
+    return Number(row!.number);
+  });
+}
+
+/** Returns items in the order of their numbers' list; one that was deleted is left out. */
+export function itemsOf(sql: Sql, numbers: readonly number[]): (NewItem & { number: number })[] {
+  return numbers.flatMap((number) => {
+    const [row] = sql.exec(`SELECT id, json FROM items WHERE number = ?`, number);
+    return row ? [{ number, id: String(row.id), json: String(row.json) }] : [];
+  });
+}
+
+export function deleteItems(sql: Sql, numbers: Iterable<number>): void {
+  for (const number of numbers) sql.exec(`DELETE FROM items WHERE number = ?`, number);
+}
+
+/** Returns the length of items as they are counted against a tenant, in characters. */
+export function lengthOf(items: readonly NewItem[]): number {
+  return items.reduce((sum, { json }) => sum + json.length, 0);
+}
+
+export function findConversation(sql: Sql, id: string): StoredConversation | null {
+  const [row] = sql.exec(`SELECT * FROM conversations WHERE id = ?`, id);
+  if (!row) return null;
+  return { ...(row as unknown as StoredConversation), items: unpackItems(row.items as Uint8Array) };
+}
+
+export function saveConversation(sql: Sql, conversation: StoredConversation): void {
+  const { id, tenant, metadata, items, bytes, created_at, changed_at, locked_by } = conversation;
+  sql.exec(
+    `INSERT OR REPLACE INTO conversations (id, tenant, metadata, items, bytes, created_at, changed_at, locked_by)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ...[id, tenant, metadata, packItems(items), bytes, created_at, changed_at, locked_by],
+  );
+}
+
+export function deleteConversation(sql: Sql, id: string): void {
+  sql.exec(`DELETE FROM conversations WHERE id = ?`, id);
+}
+
+/** Returns the characters that are stored for a tenant. */
+export function bytesOfTenant(sql: Sql, tenant: string | null): number {
+  const of = (table: string) =>
+    Number(sql.exec(`SELECT sum(bytes) AS sum FROM ${table} WHERE tenant IS ?`, tenant)[0]?.sum ?? 0);
+  return of('responses') + of('conversations');
+}

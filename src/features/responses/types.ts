@@ -1,0 +1,107 @@
+import { randomText } from '../../durable/random-text.ts';
+
+/** Describes responses, items and conversations as OpenAI's API has them (openai-openapi 2.3.0). */
+
+export type Fields = Record<string, unknown>;
+
+/**
+ * The states of a response.
+ *
+ * - `queued`      → `in_progress` (a worker has it), `cancelled`, `failed`; only in the background
+ * - `in_progress` → `completed`, `incomplete`, `failed`, `cancelled`
+ * - `completed`, `incomplete`, `failed` and `cancelled` are final.
+ */
+export type ResponseStatus = 'queued' | 'in_progress' | FinalStatus;
+export type FinalStatus = (typeof FINAL_STATUSES)[number];
+export const FINAL_STATUSES = ['completed', 'incomplete', 'failed', 'cancelled'] as const;
+
+export function isFinal(status: string): status is FinalStatus {
+  return (FINAL_STATUSES as readonly string[]).includes(status);
+}
+
+/** One item of an input or an output: a message, a call of a function, its output, a reasoning, … */
+export interface Item extends Fields {
+  id: string;
+  type: string;
+}
+
+/** A new item, with what the caller or the engine wrote of it. */
+export interface NewItem {
+  id: string;
+  /** The JSON as it was given, without an id that was only made here, since engines need not know it. */
+  json: string;
+}
+
+/** The beginnings of ids, by the type of an item. */
+const PREFIXES: Record<string, string> = {
+  message: 'msg',
+  reasoning: 'rs',
+  function_call: 'fc',
+  function_call_output: 'fco',
+  custom_tool_call: 'ctc',
+  custom_tool_call_output: 'ctco',
+};
+const OTHER_PREFIX = 'item';
+
+const HEX = '0123456789abcdef';
+/** The random digits of an id. */
+const ID_DIGITS = 32;
+
+export function newResponseId(): string {
+  return `resp_${randomText(ID_DIGITS, HEX)}`;
+}
+
+export function newConversationId(): string {
+  return `conv_${randomText(ID_DIGITS, HEX)}`;
+}
+
+export function newItemId(type: string): string {
+  return `${PREFIXES[type] ?? OTHER_PREFIX}_${randomText(ID_DIGITS, HEX)}`;
+}
+
+/** A refusal in OpenAI's form. */
+export interface Refusal {
+  status: number;
+  message: string;
+  code: string | null;
+  /** The parameter that is at fault; null: none. */
+  param: string | null;
+}
+
+/** A response that a caller asks for, as far as it concerns what is stored. */
+export interface NewResponse {
+  id: string;
+  tenant: string | null;
+  /** The name of the caller's token. */
+  token_name: string | null;
+  model: string | null;
+  /** The items of the request's own input. */
+  input: NewItem[];
+  previous_response_id: string | null;
+  conversation: string | null;
+  background: boolean;
+  stream: boolean;
+  store: boolean;
+  /** The request's fields that the response repeats, without its input, as JSON of an object. */
+  echo: string;
+}
+
+/** What a response begins with: the JSON of the items that came before its own input, in their order. */
+export interface Prepared {
+  history: string[];
+}
+
+/** The end of a response, as its engine or the gateway made it. */
+export interface EndedResponse {
+  status: FinalStatus;
+  /** The Response object without its output, as JSON. */
+  body: string;
+  output: NewItem[];
+}
+
+/** A page of items. */
+export interface ItemsWanted {
+  after: string | null;
+  limit: number;
+  order: 'asc' | 'desc';
+}
