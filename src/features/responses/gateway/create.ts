@@ -1,5 +1,5 @@
 import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
-import { submitterOf, viewerOf } from '../../../gateway/auth/authorize.ts';
+import { readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
 import { asHttp, parseBody, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
@@ -30,7 +30,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   const { env, req, executionCtx } = context;
   const token = context.get('token');
   const queueId = queueIdOf(env, req.raw);
-  const viewer = viewerOf(token);
+  const viewer = readerOf(token, env);
   const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
   let asked: NewResponse;
   let fields: CreateFields;

@@ -1,4 +1,4 @@
-import { viewerOf } from '../../../gateway/auth/authorize.ts';
+import { readerOf, viewerOf } from '../../../gateway/auth/authorize.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
@@ -13,7 +13,7 @@ const PAGE = { usual: 20, most: 100 };
 export async function getResponse(context: GatewayContext): Promise<Response> {
   const id = context.req.param('id')!;
   const { env } = context;
-  const viewer = viewerOf(context.get('token'));
+  const viewer = readerOf(context.get('token'), env);
   const found = await callResponses(env, queueIdOf(env, context.req.raw), (responses) =>
     responses.get(id, viewer),
   );
@@ -41,7 +41,7 @@ export async function deleteResponse(context: GatewayContext): Promise<Response>
 export async function listInputItems(context: GatewayContext): Promise<Response> {
   const id = context.req.param('id')!;
   const { env } = context;
-  const viewer = viewerOf(context.get('token'));
+  const viewer = readerOf(context.get('token'), env);
   const wanted = itemsWanted(context);
   const queueId = queueIdOf(env, context.req.raw);
   const page = await callResponses(env, queueId, (responses) => responses.inputItems(id, wanted, viewer));

@@ -1,6 +1,7 @@
+import { inferenceRoutesOf } from '../../../gateway/env.ts';
 import type { RouteRow } from '../../../gateway/openapi/document.ts';
 import { PASSED_THROUGH } from '../../../gateway/routes/inference.ts';
-import { type Gateway, route } from '../../../gateway/routes/route.ts';
+import { type Gateway, type GatewayContext, route } from '../../../gateway/routes/route.ts';
 import { createResponse, PATH } from './create.ts';
 import { deleteResponse, getResponse, listInputItems } from './reads.ts';
 
@@ -10,6 +11,11 @@ const ITEMS: RouteRow['query'] = {
   after: { description: 'The last item of the page before.' },
 };
 
+/** Whether the operator's list of routes has this one. */
+function isOnList(context: GatewayContext): boolean {
+  return inferenceRoutesOf(context.env).has('POST', PATH);
+}
+
 /** Registers OpenAI's Responses API. */
 export function responsesRoutes(app: Gateway): void {
   const created = PASSED_THROUGH.find(({ method, path }) => method === 'POST' && path === PATH)!;
@@ -17,7 +23,7 @@ export function responsesRoutes(app: Gateway): void {
     ...created,
     path: PATH,
     summary: 'Makes a response, which is stored unless "store" is false',
-    handler: (context) => createResponse(context),
+    handler: (context, next) => (isOnList(context) ? createResponse(context) : next()),
   });
   route(app, {
     method: 'GET',
