@@ -1,4 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { FEATURE_ROUTES } from '../../src/features/index.ts';
 import { createApp } from '../../src/gateway/app.ts';
 import { openApiDocument } from '../../src/gateway/openapi/document.ts';
 

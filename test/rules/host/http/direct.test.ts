@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../../src/features/index.ts';
 import { createApp } from '../../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../../src/gateway/env.ts';
 import { directInference } from '../../../../src/host/node/http/direct.ts';

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FEATURE_ROUTES } from '../../../../src/features/index.ts';
 import { createApp } from '../../../../src/gateway/app.ts';
 import { createPost } from '../../../../src/host/node/http/post.ts';
 import { createServer, type RunningServer } from '../../../../src/host/node/http/server.ts';
