@@ -3,7 +3,7 @@ import { access, constants, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Log, Post } from '../../durable/host.ts';
-import { FEATURE_ROUTES, FEATURE_ROUTES } from '../../features/index.ts';
+import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
