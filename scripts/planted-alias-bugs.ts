@@ -5,8 +5,8 @@ export const ALIAS_BUGS: readonly Bug[] = [
   {
     name: 'alias: a request is sent with the alias in its body',
     file: 'src/queue/commands/request.ts',
-    line: 'if (step !== null) return withTarget(job_type, bytes, step.alias, step.model);',
-    becomes: 'if (step !== null) return bytes;',
+    line: 'return step === null ? bytes : withTarget(job_type, bytes, step.alias, step.model);',
+    becomes: 'return bytes;',
   },
   {
     name: 'alias: a stored job is sent with the alias in its body',

@@ -32,7 +32,6 @@ import type {
   PoolStart,
   RequestPage,
   RequestsWanted,
-  ResponseOwner,
   SessionShare,
   Subject,
   TelemetryKind,
@@ -77,10 +76,6 @@ export const VIEWS = {
 
   /** Lists every model that a worker served within the models' retention time, longest known first. */
   models: ({ fleet }: Called): KnownModel[] => fleet.models.all(),
-
-  /** Returns whose worker's engine stores a response. @param viewer null sees all */
-  ownerOfResponse: ({ fleet }: Called, id: string, viewer: string | null): ResponseOwner =>
-    fleet.responses.ownerOf(id, viewer),
 
   /** Returns a page of the requests that have ended, newest first. */
   requests: ({ fleet }: Called, wanted: RequestsWanted): RequestPage => fleet.requests.list(wanted),
@@ -157,10 +152,6 @@ export const COMMANDS = {
 
   /** Records the end of an action that `beginAudit` recorded. */
   endAudit: ({ fleet, now }: Called, id: string, end: AuditEnd): void => fleet.audit.end(id, end, now),
-
-  /** Notes that the engine beside a worker stores a response. */
-  keepResponse: ({ fleet, now }: Called, id: string, workerId: string, tenant: string | null): void =>
-    fleet.responses.keep(id, workerId, tenant, now),
 
   /** Stores that a browser has signed in to the page. */
   signIn: ({ fleet, now }: Called, signIn: SignInRow): void => fleet.signIns.add(signIn, now),

@@ -22,7 +22,7 @@ import { Machines } from './machines.ts';
 import { choosePool, Models } from './models.ts';
 import { KnownPools } from './pools.ts';
 import { Projection } from './projection.ts';
-import { Requests, Responses } from './requests.ts';
+import { Requests } from './requests.ts';
 import type {
   FleetEvent,
   Forgotten,
@@ -75,7 +75,6 @@ export class Fleet {
   readonly signIns: SignIns;
   readonly tokens: Tokens;
   readonly audit: Audit;
-  readonly responses: Responses;
   /** The requests that have ended. */
   readonly requests: Requests;
   /** What workers did in the last ten minutes. */
@@ -107,7 +106,6 @@ export class Fleet {
     this.signIns = new SignIns(sql);
     this.tokens = new Tokens(sql, now);
     this.audit = new Audit(sql);
-    this.responses = new Responses(sql);
     this.requests = new Requests(sql);
     this.alerts = new Alerts(sql, settings.alert_settled_seconds * 1000);
     this.#workerHistory = new WorkerHistory(this.history);

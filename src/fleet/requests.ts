@@ -1,6 +1,6 @@
 import type { Row, Sql, SqlValue } from '../durable/ports.ts';
-import { bounds, isNotable, type RequestRecord } from '../protocol/index.ts';
-import { REQUEST_FILTERS, type RequestPage, type RequestsWanted, type ResponseOwner } from './rpc.ts';
+import { isNotable, type RequestRecord } from '../protocol/index.ts';
+import { REQUEST_FILTERS, type RequestPage, type RequestsWanted } from './rpc.ts';
 
 /**
  * The most requests stored of each kind. The kinds are requests that went well, and requests that failed or were slow;
@@ -181,28 +181,4 @@ function recordOf(row: Row): RequestRecord {
   const { seq, alias, fallback, ...rest } = row;
   const asked = alias === null ? {} : { alias, fallback };
   return { ...rest, ...asked, is_slow: row.is_slow === 1 } as unknown as RequestRecord;
-}
-
-/** Remembers which worker's engine stores which response. */
-export class Responses {
-  readonly #sql: Sql;
-
-  constructor(sql: Sql) {
-    this.#sql = sql;
-  }
-
-  /** Adds a response, and forgets the oldest beyond a number. @param at epoch ms */
-  keep(id: string, workerId: string, tenant: string | null, at: number): void {
-    const replace = `INSERT OR REPLACE INTO responses (id, worker_id, tenant, at) VALUES (?, ?, ?, ?)`;
-    this.#sql.exec(replace, id, workerId, tenant, at);
-    const oldest = `DELETE FROM responses WHERE seq <= (SELECT max(seq) FROM responses) - ?`;
-    this.#sql.exec(oldest, bounds.KNOWN_RESPONSES);
-  }
-
-  /** Returns whose worker's engine stores a response. @param viewer null sees all */
-  ownerOf(id: string, viewer: string | null): ResponseOwner {
-    const [row] = this.#sql.exec(`SELECT worker_id, tenant FROM responses WHERE id = ?`, id);
-    if (!row) return null;
-    return viewer === null || viewer === row.tenant ? { worker_id: String(row.worker_id) } : 'foreign';
-  }
 }

@@ -15,9 +15,6 @@ export type { CanaryShare, DisplacedJobs, Machine, SessionShare } from '../sched
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 
-/** The worker whose engine stores a response; null: none is known; `foreign`: the response is another tenant's. */
-export type ResponseOwner = { worker_id: string } | 'foreign' | null;
-
 /** The pool that a request is for. Names are listed as in an error message: at most ten, "… and 32 more". */
 export type PoolChoice =
   /** The request is for this pool; `start` is set if the scheduler starts workers for it. */

@@ -75,13 +75,6 @@ export const FLEET_TABLES: readonly string[] = [
   `CREATE UNIQUE INDEX requests_id ON requests (id, ended_at)`,
   `CREATE INDEX requests_request_id ON requests (request_id) WHERE request_id IS NOT NULL`,
   `CREATE INDEX requests_notable ON requests (is_notable, seq)`,
-  `CREATE TABLE responses (
-     seq INTEGER PRIMARY KEY AUTOINCREMENT,
-     id TEXT NOT NULL UNIQUE,
-     worker_id TEXT NOT NULL,
-     tenant TEXT,
-     at INTEGER NOT NULL
-   )`,
   // Browsers that are signed in to the page (tokens.ts).
   `CREATE TABLE sign_ins (
      id_sha256 TEXT PRIMARY KEY,
@@ -141,4 +134,5 @@ export const FLEET_TABLES: readonly string[] = [
 /** The statements that bring the tables of older versions up to date. */
 export const FLEET_TABLE_STEPS: TableSteps = {
   28: [`ALTER TABLE requests ADD COLUMN alias TEXT`, `ALTER TABLE requests ADD COLUMN fallback TEXT`],
+  29: [`DROP TABLE responses`],
 };

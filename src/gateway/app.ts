@@ -63,8 +63,9 @@ export function createApp(features: readonly ((app: Gateway) => void)[], page?: 
   socketRoutes(app);
   documentRoutes(app);
   const wrongAddress = page && pageRoutes(app, page);
-  rejectOtherMethods(app);
+  // Routes of engines lie between those of the gateway: POST /v1/responses/render, GET /v1/responses/{id}.
   inferenceRoute(app);
+  rejectOtherMethods(app);
   if (wrongAddress) app.get('*', wrongAddress);
 
   app.notFound((context) => {

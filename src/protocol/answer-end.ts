@@ -96,7 +96,6 @@ export function readEvent(
 
 /** Reads an answer in one piece. @param path the path of the request @param body parsed if it was JSON */
 export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
-  if (engineRoute(path)?.isStored) return NOTHING;
   const { object, status, error } = fieldsOf(body);
   const isFailedResponse = object === 'response' && status === 'failed' && !isSaid(error);
   const failed = isFailedResponse ? engineError(NO_REASON) : errorOf(body, null);

@@ -120,9 +120,6 @@ export const MODEL_NAME_CHARACTERS = 256;
 /** The longest JSON of one model's card from an engine that is remembered. */
 export const MODEL_CARD_CHARACTERS = 4096;
 
-/** The most responses whose engine is remembered. */
-export const KNOWN_RESPONSES = 10_000;
-
 /** The most browsers that are signed in to the page with one token at a time. */
 export const SIGN_INS_OF_TOKEN = 100;
 

@@ -45,8 +45,6 @@ export interface EngineRoute {
   readonly operation: 'chat' | 'text_completion' | 'embeddings' | null;
   /** Whether the route takes audio as a form, so that a request in JSON says where the audio lies. */
   readonly takesAudio: boolean;
-  /** Whether requests are about a response that an engine stores; errors in the answer are then the response's own. */
-  readonly isStored: boolean;
   /** Whether any engine can answer, whatever model it serves. */
   readonly isOfAnyModel: boolean;
 }
@@ -63,7 +61,6 @@ const PLAIN: Omit<EngineRoute, 'path'> = {
   otherTasks: [],
   operation: null,
   takesAudio: false,
-  isStored: false,
   isOfAnyModel: false,
 };
 
@@ -75,7 +72,6 @@ const CHAT = { operation: 'chat' } as const;
 const TEXT = { operation: 'text_completion' } as const;
 const EMBEDS = { operation: 'embeddings' } as const;
 const RESPONSE = { ...CHAT, dialect: 'responses' } as const;
-const STORED = { ...RESPONSE, answers: 'text', isStored: true } as const;
 const MESSAGE = { ...CHAT, dialect: 'anthropic' } as const;
 const CHOICES = { list: 'choices', closes: true } as const;
 const { textToVideo, imageToVideo, speechToVideo } = BASE_TASKS;
@@ -100,8 +96,6 @@ export const ENGINE_ROUTES: readonly EngineRoute[] = [
   route('/v1/completions/derender', TEXT),
   route('/v1/responses', { ...RESPONSE, list: 'output', closes: true, generates: 'response' }),
   route('/v1/responses/render', RESPONSE),
-  route('/v1/responses/{id}', { ...STORED, methods: ['GET', 'DELETE'] }),
-  route('/v1/responses/{id}/cancel', STORED),
   route('/v1/messages', { ...MESSAGE, list: 'content', closes: true, generates: 'message' }),
   route('/v1/messages/count_tokens', MESSAGE),
   route('/v1/messages/render', MESSAGE),

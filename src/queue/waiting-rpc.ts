@@ -5,19 +5,6 @@ import type { GivenExtras } from './job-extras.ts';
 
 /** Describes how the gateway requests a worker for a caller that waits, and what the queue answers. */
 
-/**
- * Makes a name that stands in place of a model for this worker alone, whose engine keeps the response that the request
- * is about. The gateway rejects such a name from callers.
- */
-export function workerAlone(workerId: string): string {
-  return `\0${workerId}`;
-}
-
-/** Returns the worker that a name made by `workerAlone` stands for; null if the name is a model. */
-export function workerNamed(model: string | null): string | null {
-  return model?.startsWith('\0') ? model.slice(1) : null;
-}
-
 export function bytesOf(text: WaitingRequest['payload']): Uint8Array<ArrayBuffer> {
   return typeof text === 'string' ? (new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>) : text;
 }
@@ -36,8 +23,6 @@ export interface WaitingRequest extends GivenExtras {
   known?: KnownPools;
   /** The conversation that the request belongs to, as its caller names it; left out: it names none. */
   session?: string;
-  /** The model that the body names, where `model` stands for something else; left out: they agree. */
-  body_model?: string;
   /** The step of an alias that the request leaves; left out: it begins. */
   fell?: Fall;
   /** The caller's tenant; null or left out where no tokens are configured. */
@@ -182,8 +167,7 @@ export type RequestAnswer =
   /**
    * The job is rejected. `unknown_model`: no pool is known to serve the model. `ambiguous_model`: the request names no
    * model and there are several. `no_worker`: the pool is known, but all its workers are gone. `no_slot`: no slot
-   * became free in time. `worker_gone`: the request was for one worker alone (`workerAlone`), which is gone.
-   * `queue_full`: too many wait already. `deadline`: every worker has declined the job, since none can meet its
+   * became free in time. `queue_full`: too many wait already. `deadline`: every worker has declined the job, since none can meet its
    * deadline. `over_limit`: the caller's token has reached a limit.
    */
   | {
@@ -192,7 +176,6 @@ export type RequestAnswer =
         | 'unknown_model'
         | 'ambiguous_model'
         | 'no_worker'
-        | 'worker_gone'
         | 'no_slot'
         | 'queue_full'
         | 'deadline'

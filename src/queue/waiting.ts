@@ -6,7 +6,7 @@ import { endUnfinished, timePassed } from './attempts/end.ts';
 import { mayBeGiven } from './dispatch/equals.ts';
 import { emit } from './events/projection.ts';
 import type { WaitingJob } from './job.ts';
-import { type RequestAnswer, type WaitingLineView, workerNamed } from './rpc.ts';
+import type { RequestAnswer, WaitingLineView } from './rpc.ts';
 import type { Core } from './state/state.ts';
 import { isLeaving, mayRun, type Worker } from './state/worker.ts';
 import { due } from './store/ports.ts';
@@ -186,11 +186,6 @@ type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 function noWorker(core: Core, job: WaitingJob): Rejection {
   const { model, config_id } = job;
   const start = startOf(core, job);
-  const alone = workerNamed(model);
-  if (alone !== null) {
-    const message = `the worker "${shortName(alone)}", which has what is asked for, is not connected any more`;
-    return { kind: 'refused', reason: 'worker_gone', message, retry_after_seconds: 0 };
-  }
   if (job.made_by !== null) {
     const message =
       'no worker is connected that serves the same model, in the same revision and with the same tokenizer';

@@ -40,10 +40,8 @@ export interface BodyFacts {
   priority: unknown;
   /** OpenAI's `service_tier`; null: the body names none. */
   tier: string | null;
-  /** The id of the response, kept by an engine, that the request continues. */
+  /** The id of the stored response that the request goes on from. */
   previousId: string | null;
-  /** True if the engine may keep the response that it makes. */
-  isKept: boolean;
   /** True if embeddings are requested as bytes (`encoding_format` of vLLM). */
   mayBeBytes: boolean;
   /** The fields that make up the prompt and bound the answer, as views of the body; empty if the body is no JSON. */
@@ -66,7 +64,6 @@ const NOTHING: BodyFacts = {
   priority: null,
   tier: null,
   previousId: null,
-  isKept: true,
   mayBeBytes: false,
   fields: {},
   jsonBytes: 0,
@@ -92,7 +89,6 @@ const READ = [
   'service_tier',
   'encoding_format',
   'previous_response_id',
-  'store',
   ...PROMPT_FIELDS,
   ...SESSION_FIELDS,
   ...LENGTH_FIELDS,
@@ -179,7 +175,6 @@ function jsonFacts(body: Uint8Array, isOwn: boolean): BodyFacts {
     priority: priorityOf(fields.priority),
     tier: idOf(fields.service_tier),
     previousId: idOf(fields.previous_response_id),
-    isKept: textOf(fields.store) !== 'false',
     mayBeBytes: /^"bytes/.test(decoder.decode(fields.encoding_format?.subarray(0, 8))),
     fields,
     jsonBytes: body.byteLength,

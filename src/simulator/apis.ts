@@ -1,7 +1,7 @@
 import { type ApiError, type BodyIssue, invalidBody, permissionDenied } from './errors.ts';
 import type { Body } from './fields.ts';
 import { type GenerationRequest, readBatch, readChat, readCompletion } from './requests.ts';
-import { type KeptResponses, readResponses, responseShapes } from './responses.ts';
+import { readResponses, responseShapes } from './responses.ts';
 import type { Finish } from './scheduler.ts';
 import {
   chatShapes,
@@ -189,7 +189,7 @@ interface Api {
 export type ApiOf = (body: Body) => Api;
 
 /** Returns the routes that generate. @param isScaledOut whether those of `--enable-scale-out` are allowed */
-export function generatingApis(kept: KeptResponses, isScaledOut: boolean): Record<string, ApiOf> {
+export function generatingApis(isScaledOut: boolean): Record<string, ApiOf> {
   const chat = { shapes: chatShapes, read: readChat };
   const completion = { shapes: completionShapes, read: readCompletion };
   return {
@@ -197,7 +197,7 @@ export function generatingApis(kept: KeptResponses, isScaledOut: boolean): Recor
     '/v1/chat/completions/batch': () => ({ shapes: chatShapes, read: readBatch }),
     '/v1/completions': () => completion,
     '/v1/messages': () => ({ shapes: messageShapes, read: readMessages }),
-    '/v1/responses': () => ({ shapes: responseShapes(kept), read: readResponses }),
+    '/v1/responses': () => ({ shapes: responseShapes, read: readResponses }),
     '/inference/v1/generate': (body) => {
       if (!isScaledOut) throw scaleOutDisabled();
       return { shapes: tokenShapes(body.return_token_ids === true), read: readTokens };

@@ -4,12 +4,11 @@ import type { AddressInfo } from 'node:net';
 import type { ApiOf } from './apis.ts';
 import { LoadedAdapters, Sleep, systemClock } from './controls.ts';
 import { engineBusy, engineDead, internalError } from './errors.ts';
-import { failedAnswer, readJson, sendJson, streamedAnswer, wholeAnswer } from './http.ts';
+import { failedAnswer, readJson, streamedAnswer, wholeAnswer } from './http.ts';
 import { KvTransfer, PrefixCache } from './kv-cache.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { fitToModel } from './requests.ts';
-import { begunResponse, KeptResponses } from './responses.ts';
 import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './scheduler.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
@@ -23,7 +22,6 @@ export class SimulatedEngine {
   readonly pace: Pace;
   readonly metrics = new Metrics();
   readonly scheduler: Scheduler;
-  readonly responses = new KeptResponses();
   /** The transfer of prompts' blocks from and to other engines; null: there is none. */
   readonly transfer: KvTransfer | null;
   private readonly options: SimulatorOptions;
@@ -116,12 +114,7 @@ export class SimulatedEngine {
     };
     if (blocks?.case === 'lost' && this.transfer?.config.policy === 'fail')
       return failedAnswer(plan, asked.stream);
-    const isBackground = body.background === true && shapes.newId !== undefined && !asked.stream;
-    const receivers = isBackground
-      ? [this.responses.receiver(head, plan.promptTokens)]
-      : asked.stream
-        ? streamedAnswer(plan)
-        : wholeAnswer(plan);
+    const receivers = asked.stream ? streamedAnswer(plan) : wholeAnswer(plan);
     const aborts = choices.map(({ ids: own }, index) => {
       const ids = blocks?.case === 'read' ? blocks.ids : own;
       return this.scheduler.add({
@@ -138,10 +131,6 @@ export class SimulatedEngine {
     const abort = () => {
       for (const one of aborts) one();
     };
-    if (isBackground) {
-      sendJson(response, 200, this.responses.keep(begunResponse(head, 'queued'), abort));
-      return;
-    }
     response.once('close', () => {
       if (!response.writableFinished) abort();
     });

@@ -109,13 +109,11 @@ export class SimulatedServer {
   }
 
   private generatingRoutes(): Record<string, Record<string, Handler>> {
-    const routes = Object.entries(generatingApis(this.engine.responses, this.options.enableScaleOut)).map(
-      ([path, apiOf]) => {
-        const POST: Handler = (request, response) =>
-          this.engine.generate(request, response, apiOf, () => this.http.address() as AddressInfo);
-        return [path, { POST }] as const;
-      },
-    );
+    const routes = Object.entries(generatingApis(this.options.enableScaleOut)).map(([path, apiOf]) => {
+      const POST: Handler = (request, response) =>
+        this.engine.generate(request, response, apiOf, () => this.http.address() as AddressInfo);
+      return [path, { POST }] as const;
+    });
     return Object.fromEntries(routes);
   }
 
@@ -130,14 +128,6 @@ export class SimulatedServer {
       '/v1/load_lora_adapter': route((body) => this.engine.adapters.load(body)),
       '/v1/unload_lora_adapter': route((body) => this.engine.adapters.unload(body)),
     };
-  }
-
-  /** Returns the routes of `/v1/responses/{id}` and of its cancellation, or null for any other path. */
-  private responseRoutes(path: string): Record<string, Handler> | null {
-    const [, id, cancel] = /^\/v1\/responses\/([^/]+)(\/cancel)?$/.exec(path) ?? [];
-    if (id === undefined) return null;
-    if (cancel) return { POST: (_, response) => sendJson(response, 200, this.engine.responses.cancel(id)) };
-    return { GET: (_, response) => sendJson(response, 200, this.engine.responses.get(id)) };
   }
 
   private answerMetrics(response: ServerResponse): void {
@@ -166,7 +156,7 @@ export class SimulatedServer {
     // Like uvicorn, the server keeps connections alive without a header that says so.
     response.removeHeader('connection');
     const path = (request.url ?? '/').split('?')[0]!;
-    const methods = this.routes[path] ?? this.responseRoutes(path);
+    const methods = this.routes[path];
     const handler = methods?.[request.method === 'HEAD' ? 'GET' : (request.method ?? '')];
     try {
       if (GUARDED.test(path) && !this.isAuthorized(request)) {

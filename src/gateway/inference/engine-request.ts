@@ -18,7 +18,7 @@ import { HttpError } from '../errors.ts';
  */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
 
-/** Control characters: no model's name has any, but names that the queue makes up do (`workerAlone`). */
+/** Control characters: no model's name has any. */
 const CONTROL = /\p{Cc}/u;
 
 /** A caller's request in the form in which an engine gets it. */

@@ -103,7 +103,6 @@ const REJECTIONS = {
   unknown_model: { status: 404, code: 'model_not_found' },
   ambiguous_model: { status: 400, code: 'model_required' },
   no_worker: { status: 503, code: 'no_worker' },
-  worker_gone: { status: 404, code: 'response_not_found' },
   no_slot: { status: 503, code: 'no_slot' },
   queue_full: { status: 429, code: 'queue_full' },
   over_limit: { status: 429, code: 'rate_limit_exceeded' },

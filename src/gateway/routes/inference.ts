@@ -58,7 +58,8 @@ export const PASSED_THROUGH: RouteRow[] = INFERENCE_ROUTES.filter((route) => !OW
  * is on the list, so it comes after all routes of the gateway's own.
  */
 export function inferenceRoute(app: Gateway): void {
-  app.rows.push(...PASSED_THROUGH);
+  const own = new Set(app.rows.map(({ method, path }) => `${method} ${path}`));
+  app.rows.push(...PASSED_THROUGH.filter(({ method, path }) => !own.has(`${method} ${path}`)));
   for (const path of ['/v1/realtime', '/v1/realtime/*']) app.all(path, needs('submit'), rejectRealtime);
 
   app.all('*', async (context, next) => {

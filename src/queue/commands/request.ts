@@ -8,7 +8,6 @@ import {
   type RequestAnswer,
   type Unserved,
   type WaitingRequest,
-  workerNamed,
 } from '../rpc.ts';
 import { costOfModel, isNamed } from '../state/pools.ts';
 import type { Core } from '../state/state.ts';
@@ -69,7 +68,7 @@ export function request(
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,
     route: asked.route ?? asked.job_type,
-    payload: payloadFor(core, asked, step),
+    payload: payloadFor(asked, step),
     model: isNamed(model) ? model : configId,
     config_id: configId ?? '',
     tenant: asked.tenant ?? null,
@@ -113,16 +112,9 @@ export function request(
 }
 
 /** Returns the payload as the worker gets it: its body names the model, not an alias of it. */
-function payloadFor(
-  core: Core,
-  { job_type, payload, model, body_model }: WaitingRequest,
-  step: TakenStep | null,
-): WaitingJob['payload'] {
+function payloadFor({ job_type, payload }: WaitingRequest, step: TakenStep | null): WaitingJob['payload'] {
   const bytes = bytesOf(payload);
-  if (step !== null) return withTarget(job_type, bytes, step.alias, step.model);
-  if (body_model === undefined || !core.aliases.has(body_model)) return bytes;
-  const [served] = core.workers.byId(workerNamed(model) ?? '')?.models ?? [];
-  return served === undefined ? bytes : withTarget(job_type, bytes, body_model, served);
+  return step === null ? bytes : withTarget(job_type, bytes, step.alias, step.model);
 }
 
 /** Adds which step of the alias the request went to, and the headers that tell its caller. */

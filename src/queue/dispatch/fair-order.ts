@@ -1,6 +1,5 @@
 import type { FairLine, Share } from '../../admission/fair-line.ts';
 import type { Job, WaitingJob } from '../job.ts';
-import { workerAlone } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { servesModel, type Worker } from '../state/worker.ts';
 import { isHeldBack } from './canaries.ts';
@@ -34,7 +33,7 @@ export function firstJobs(
   core.stored.pending.load();
   if (core.backlog.size === 0) return [];
   const { config_id } = worker.session;
-  const models = new Set([null, config_id, ...worker.models, workerAlone(worker.session.worker_id)]);
+  const models = new Set([null, config_id, ...worker.models]);
   const pools = new Set([config_id, ...core.backlog.poolsOf(models)]);
   for (const priority of prioritiesOf(core, pools)) {
     if (!isOpen(priority)) return [];

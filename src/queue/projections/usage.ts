@@ -3,7 +3,7 @@ import { accountIn } from '../attempts/account.ts';
 import type { JobEvent, OtherEvent, Settlement } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
 import type { EndedBy, Ending, Job, WaitingJob } from '../job.ts';
-import { type UsageAmounts, type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
+import type { UsageAmounts, UsageKey, UsageMode } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { adapterOf, type Worker } from '../state/worker.ts';
 import { findPrice, type Priced } from '../store/session-table.ts';
@@ -281,7 +281,7 @@ function slotAmounts(ms: number, of: Priced | null): Partial<UsageAmounts> {
 /** Returns the tenant, token, pool, model and mode that an attempt's usage is counted under. */
 export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {
   const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
-  const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
+  const asked = job.mode === 'waiting' ? job.model : null;
   return {
     tenant: job.tenant ?? '',
     token_name: job.token_name ?? '',

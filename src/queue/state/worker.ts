@@ -8,7 +8,7 @@ import {
   type WorkerProfile,
 } from '../../protocol/index.ts';
 import { isBatchWork, type Job, type WaitingJob } from '../job.ts';
-import { type Prefix, workerAlone } from '../rpc.ts';
+import type { Prefix } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import type { Served } from '../store/session-table.ts';
 
@@ -129,9 +129,9 @@ export function setLoad(worker: Worker, load: Load): void {
   worker.ceiling = worker.running.size + load.slots_free;
 }
 
-/** Whether a worker answers to a model name: one its engine serves, its pool's own name, or one for it alone. */
+/** Whether a worker answers to a model name: one its engine serves, or its pool's own name. */
 export function servesModel({ session, models }: Serving, model: string): boolean {
-  return session.config_id === model || models.includes(model) || workerAlone(session.worker_id) === model;
+  return session.config_id === model || models.includes(model);
 }
 
 /** Whether the worker may run a job for this model, now or when a slot frees. @param model null for any */

@@ -252,7 +252,7 @@ describe('a request for an alias', () => {
     expect(asked).toBe(1);
   });
 
-  it.each(['over_limit', 'cancelled', 'worker_gone', 'ambiguous_model'] as const)(
+  it.each(['over_limit', 'cancelled', 'ambiguous_model'] as const)(
     'does not go on after a refusal for %s',
     async (reason) => {
       const step = { index: 0, model: 'one', causes: CAUSES };

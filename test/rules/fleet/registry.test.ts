@@ -144,19 +144,3 @@ describe('models', () => {
     expect(fleet.choose(null)).toMatchObject({ kind: 'ambiguous' });
   });
 });
-
-describe('responses that engines keep', () => {
-  it('are found by their own tenant, over restarts, and the oldest are forgotten', () => {
-    const fleet = new FleetHarness();
-    fleet.rules.responses.keep('resp_1', 'a', 'tenant', 0);
-    fleet.rules.responses.keep('resp_2', 'b', null, 0);
-    fleet.restart();
-    expect(fleet.rules.responses.ownerOf('resp_1', 'tenant')).toEqual({ worker_id: 'a' });
-    expect(fleet.rules.responses.ownerOf('resp_1', null)).toEqual({ worker_id: 'a' });
-    expect(fleet.rules.responses.ownerOf('resp_1', 'other')).toBe('foreign');
-    expect(fleet.rules.responses.ownerOf('resp_2', null)).toEqual({ worker_id: 'b' });
-    for (let at = 0; at < 10_000; at++) fleet.rules.responses.keep(`more_${at}`, 'a', null, 0);
-    expect(fleet.rules.responses.ownerOf('resp_1', null)).toBeNull();
-    expect(fleet.rules.responses.ownerOf('more_0', null)).toEqual({ worker_id: 'a' });
-  });
-});

@@ -128,11 +128,6 @@ describe('an answer in one piece', () => {
       '/v1/responses',
       { object: 'response', status: 'incomplete', error: null },
     ],
-    [
-      'a stored response that is read',
-      '/v1/responses/r',
-      { object: 'response', status: 'failed', error: { message: 'no' } },
-    ],
     ['no object', '/pooling', [1]],
     ['a list of another route', '/rerank', [{ index: 0, score: 1 }]],
   ])('has not: %s', (_what, path, body) => {

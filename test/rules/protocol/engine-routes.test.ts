@@ -13,8 +13,6 @@ describe('the routes of an engine that jobs may ask for', () => {
     ['POST', '/v1/chat/completions'],
     ['POST', '/v1/chat/completions/'],
     ['POST', '/v1/chat/completions?beta=true'],
-    ['POST', '/v1/responses/resp_1/cancel'],
-    ['GET', '/v1/responses/resp_1?stream=true'],
     ['GET', '/v1/models'],
     ['GET', '/v1/models/org%20model'],
     ['POST', '/tokenize'],
