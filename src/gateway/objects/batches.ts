@@ -6,8 +6,6 @@ import {
   bounds,
   fitsUtf8,
   inferenceRoutes,
-  type JobView,
-  keepTree,
   shortName,
   type Waiting,
   waitsFor,
@@ -19,11 +17,10 @@ import { termsByName } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { answerFromResult } from '../inference/respond.ts';
-import { RESULT_LEVELS, wholeJob } from '../jobs/job-files.ts';
 import { previousResponseProblem } from '../jobs/submissions.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
 import { callBatches, callFiles, callQueue } from './calls.ts';
+import { settledJobs } from './settled-jobs.ts';
 import { choosePools, waitingOfJob, waitingOfModel } from './work.ts';
 
 /** The priority of lines of batches: below interactive work. */
@@ -35,20 +32,7 @@ const LISTENER = 'batches';
 export function batchQueue(env: Env, queueId: string): BatchQueue {
   return {
     submit: (jobs) => submit(env, queueId, jobs),
-    listenAnew: () =>
-      callQueue(env, queueId, async (queue) => {
-        await queue.leaveListener(LISTENER);
-        // The queue answers the first call by saying that it does not know the listener.
-        await queue.nextSettled(LISTENER, 0);
-      }),
-    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
-    nextSettled: async (waitMs) => {
-      const { listener, jobs } = await callQueue(env, queueId, (queue) =>
-        queue.nextSettled(LISTENER, waitMs),
-      );
-      if (listener !== 'known') return null;
-      return await Promise.all(jobs.map(({ view }) => whole(env, queueId, view)));
-    },
+    ...settledJobs(env, queueId, LISTENER),
     stateOf: async (id) => (await callQueue(env, queueId, (queue) => queue.get(id, null)))?.state ?? null,
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
@@ -155,25 +139,6 @@ function answerOf(answer: HeardAnswer | undefined): SubmittedLine {
   if (answer.ok) return 'submitted';
   const isFinal = answer.reason === 'conflict' || answer.reason === 'invalid_webhook';
   return isFinal ? { refused: answer.message } : { wait: answer.message };
-}
-
-/** Returns a job with its result, which it reads separately where it is too long for the list. */
-async function whole(env: Env, queueId: string, text: string): Promise<JobView> {
-  const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
-  keepTree(view, new TextEncoder().encode(text), 1 + RESULT_LEVELS);
-  if (!view.has_long_result) return await withResponse(view);
-  const job = await callQueue(env, queueId, (queue) => queue.get(view.id, null));
-  return job === null ? view : await withResponse(await wholeJob(env, queueId, job));
-}
-
-/** Turns what a base worker reports into an answer of its engine, as for other callers. */
-async function withResponse(job: JobView): Promise<JobView> {
-  const result = job.result as Record<string, unknown> | null;
-  if (result === null || result.response !== undefined) return job;
-  const facts = { stream: false, includeUsage: false, model: null };
-  const answer = answerFromResult(result, facts, Math.floor(Date.parse(job.settled_at ?? '') / 1000));
-  if (!answer?.headers.get('content-type')?.startsWith('application/json')) return job;
-  return { ...job, result: { response: { status: answer.status, body: await answer.json() } } };
 }
 
 /** Returns the calls that the object of a queue id's batches makes to other objects, in the same way as the gateway. */
