@@ -82,7 +82,7 @@ export interface NewResponse {
   background: boolean;
   stream: boolean;
   store: boolean;
-  /** The request's fields that the response repeats, without its input, as JSON of an object. */
+  /** The Response object as it begins, without status and output, as JSON. */
   echo: string;
 }
 

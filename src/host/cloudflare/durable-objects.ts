@@ -2,6 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { BatchesObject as HostedBatches } from '../../batches/object.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { CLOSE_ANSWER_MS, type ObjectHost, quietly } from '../../durable/host.ts';
+import { responsesAsk } from '../../features/responses/gateway/asks.ts';
 import { ResponsesObject as HostedResponses } from '../../features/responses/object/object.ts';
 import { responsesSettings } from '../../features/responses/object/settings.ts';
 import type { FileBucket } from '../../files/bucket-file.ts';
@@ -65,8 +66,12 @@ export class FileObject extends shellOf({
 /** The Durable Object that stores the responses and conversations of a queue id. */
 export class ResponsesObject extends shellOf({
   hosted: HostedResponses,
-  make: (host: ObjectHost, env: ObjectBindings & QueueSettingBindings) =>
-    new HostedResponses(host, responsesSettings(env)),
+  make: (host: ObjectHost, bindings: Bindings) =>
+    new HostedResponses(
+      host,
+      responsesSettings(bindings),
+      responsesAsk(environmentOf(bindings), host.queueId),
+    ),
   namespace: ({ RESPONSES }) => RESPONSES,
 }) {}
 

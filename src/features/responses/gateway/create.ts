@@ -11,7 +11,9 @@ import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import { fieldsOf, withMembers, withoutMark } from '../../../protocol/index.ts';
 import { variableOf } from '../../../settings/queue-settings.ts';
 import { BodyFault, type CreateFields, newResponse, readCreate } from '../create-body.ts';
+import { begunResponse } from '../response-object.ts';
 import type { EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../types.ts';
+import { createInBackground } from './background.ts';
 import { recorded } from './recorder.ts';
 
 /** The path of the route. */
@@ -36,8 +38,11 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   let fields: CreateFields;
   let prepared: Prepared;
   try {
-    fields = readFields(bytes);
+    const body = fieldsOf(asHttp(() => parseBody(bytes)));
+    fields = readFields(body);
     asked = newResponse(fields, submitterOf(token), '{}');
+    if (fields.background)
+      asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
     prepared = needsState(fields)
       ? told(await callResponses(env, queueId, (responses) => responses.prepare(asked, viewer)))
       : { history: [] };
@@ -52,6 +57,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   };
   try {
     const body = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);
+    if (fields.background) return await createInBackground(context, asked, body).finally(release);
     const { pathname, search } = new URL(req.raw.url);
     const incoming = {
       head: req.raw,
@@ -85,8 +91,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
 }
 
 /** Reads the fields that concern what is stored. @throws HttpError 400 */
-function readFields(bytes: Uint8Array): CreateFields {
-  const body = fieldsOf(asHttp(() => parseBody(bytes)));
+function readFields(body: Fields): CreateFields {
   try {
     return readCreate(body, true);
   } catch (error) {
@@ -99,9 +104,9 @@ function faultOf({ message, code, param }: BodyFault): Omit<Refusal, 'status'> {
   return { message, code, param };
 }
 
-/** Whether a request needs to know what came before it. */
-function needsState({ previous_response_id, conversation }: CreateFields): boolean {
-  return previous_response_id !== null || conversation !== null;
+/** Whether a request needs to know what came before it, or is stored before it runs. */
+function needsState({ previous_response_id, conversation, background }: CreateFields): boolean {
+  return previous_response_id !== null || conversation !== null || background;
 }
 
 /** Returns the body that the engine is sent; bytes that need no change stay as the caller wrote them. */

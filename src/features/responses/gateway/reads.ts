@@ -5,14 +5,21 @@ import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import { wholeNumber } from '../../../gateway/parameters.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import type { ItemsWanted } from '../types.ts';
+import { noResponse } from './errors.ts';
+import { streamOf } from './stream.ts';
 
 /** The items of a page: OpenAI's numbers. */
 const PAGE = { usual: 20, most: 100 };
 
-/** Answers `GET /v1/responses/{id}`. */
+/** Answers `GET /v1/responses/{id}`, with the response or its events. */
 export async function getResponse(context: GatewayContext): Promise<Response> {
   const id = context.req.param('id')!;
   const { env } = context;
+  const { stream, starting_after: after } = context.req.query();
+  if (flag('stream', stream)) {
+    const last = after === undefined ? -1 : wholeNumber('starting_after', after, 0, Number.MAX_SAFE_INTEGER);
+    return await streamOf(context, id, last);
+  }
   const viewer = readerOf(context.get('token'), env);
   const found = await callResponses(env, queueIdOf(env, context.req.raw), (responses) =>
     responses.get(id, viewer),
@@ -68,6 +75,9 @@ export function listOf({ data, has_more }: { data: { id: string }[]; has_more: b
   return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more };
 }
 
-export function noResponse(id: string): HttpError {
-  return new HttpError(404, `Response with id '${id.slice(0, 128)}' not found.`, 'response_not_found');
+/** Reads a parameter that is true or false. @throws HttpError 400 */
+function flag(name: string, value: string | undefined): boolean {
+  if (value === undefined || value === 'false') return false;
+  if (value === 'true') return true;
+  throw new HttpError(400, `${name}: expected true or false.`, 'invalid_parameter');
 }

@@ -1,5 +1,5 @@
 import { EventEnds, eventData, joinBytes, splitEvents } from '../../../protocol/index.ts';
-import { newItem } from '../create-body.ts';
+import { endedResponse, eventText, jsonObject } from '../response-object.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
 /** What the gateway does with the answer of an engine on its way to the caller. */
@@ -40,16 +40,6 @@ export async function recorded(answer: Response, recording: Recording): Promise<
   return new Response(JSON.stringify(whole), { status: answer.status, headers });
 }
 
-/** Splits a Response object into what is stored of it. */
-export function endedResponse(response: Fields): EndedResponse {
-  const { output, status, ...body } = response;
-  return {
-    status: isFinal(String(status)) ? (status as EndedResponse['status']) : 'failed',
-    body: JSON.stringify(body),
-    output: Array.isArray(output) ? output.map((item) => newItem(item as Fields)) : [],
-  };
-}
-
 function recorder(recording: Recording): TransformStream<Uint8Array, Uint8Array> {
   const ends = new EventEnds();
   let held: Uint8Array[] = [];
@@ -88,18 +78,4 @@ function recorder(recording: Recording): TransformStream<Uint8Array, Uint8Array>
       if (!isOver) await recording.lost();
     },
   });
-}
-
-/** Writes an event of the Responses API. */
-export function eventText(data: Fields): string {
-  return `event: ${String(data.type)}\ndata: ${JSON.stringify(data)}\n\n`;
-}
-
-function jsonObject(text: string): Fields | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : null;
-  } catch {
-    return null;
-  }
 }

@@ -2,6 +2,7 @@ import { inferenceRoutesOf } from '../../../gateway/env.ts';
 import type { RouteRow } from '../../../gateway/openapi/document.ts';
 import { PASSED_THROUGH } from '../../../gateway/routes/inference.ts';
 import { type Gateway, type GatewayContext, route } from '../../../gateway/routes/route.ts';
+import { cancelResponse } from './background.ts';
 import { createResponse, PATH } from './create.ts';
 import { deleteResponse, getResponse, listInputItems } from './reads.ts';
 
@@ -9,6 +10,12 @@ const ITEMS: RouteRow['query'] = {
   limit: { description: 'Items of a page, 20 unless given, at most 100.', type: 'integer' },
   order: { description: 'The newest first, unless asc is given.', enum: ['asc', 'desc'] },
   after: { description: 'The last item of the page before.' },
+};
+
+const STREAM: RouteRow['query'] = {
+  stream: { description: 'true: the events of the response, from the first unless starting_after is given.' },
+  starting_after: { description: 'The sequence number of the last event that was read.', type: 'integer' },
+  include_obfuscation: { description: 'Is accepted; no event is obfuscated.' },
 };
 
 /** Whether the operator's list of routes has this one. */
@@ -29,10 +36,11 @@ export function responsesRoutes(app: Gateway): void {
     method: 'GET',
     path: '/v1/responses/:id',
     tag: 'Inference',
-    summary: 'A stored response',
+    summary: 'A stored response, or the events of one that streams in the background',
     scopes: ['submit'],
+    query: STREAM,
     answers: { 200: { description: 'The response.', content: {} } },
-    errors: [404, 503],
+    errors: [400, 404, 503],
     handler: (context) => getResponse(context),
   });
   route(app, {
@@ -44,6 +52,16 @@ export function responsesRoutes(app: Gateway): void {
     answers: { 200: { description: 'It is deleted.', content: {} } },
     errors: [404, 409, 503],
     handler: (context) => deleteResponse(context),
+  });
+  route(app, {
+    method: 'POST',
+    path: '/v1/responses/:id/cancel',
+    tag: 'Inference',
+    summary: 'Cancels a response in the background; one that is final stays as it is',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The response as it is now.', content: {} } },
+    errors: [400, 404, 503],
+    handler: (context) => cancelResponse(context),
   });
   route(app, {
     method: 'GET',

@@ -148,6 +148,7 @@ function stored(on: Responses, asked: NewResponse, { history, root }: Place): Om
     expires_at: now + on.retentionMs,
     fence: 0,
     has_output: false,
+    events_until: null,
   };
 }
 

@@ -1,13 +1,27 @@
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
 import type { EndedResponse, Fields, ItemsWanted, NewResponse, Prepared, Refusal } from '../types.ts';
+import { Background, type BackgroundAsk } from './background.ts';
 import * as chains from './chains.ts';
+import { dropEvents, readEvents } from './event-log.ts';
+import { begin } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
-import { expiredResponses, nextExpiry, RESPONSES_TABLES } from './tables.ts';
+import {
+  endedEvents,
+  expiredResponses,
+  findResponse,
+  isAnyRunning,
+  nextEventsEnd,
+  nextExpiry,
+  RESPONSES_TABLES,
+} from './tables.ts';
 
 /** The first state version that has these tables. */
 const FIRST_VERSION = 29;
 const STEPS: TableSteps = { [FIRST_VERSION]: [] };
+
+/** An object that ended while responses are running begins again after this time, ms, at the latest. */
+const LOOK_AGAIN_MS = 60_000;
 
 /** At most this many responses are deleted in one commit. */
 const EXPIRED_AT_ONCE = 200;
@@ -23,6 +37,23 @@ export interface ResponseView {
   is_streamed: boolean;
 }
 
+/**
+ * What a reader of a response's stream gets. `missing`: there is no such response; `not_streamed`: it was made without
+ * a stream; `too_old`: its events are deleted.
+ */
+export type Streamed =
+  | 'missing'
+  | 'not_streamed'
+  | 'too_old'
+  | {
+      /** Server-sent events. */
+      text: string;
+      /** The sequence number of the last one, or that of the call if there is none. */
+      last: number;
+      /** Whether none comes after these. */
+      is_over: boolean;
+    };
+
 /** What became of a request to delete a response. */
 export type Removal = 'removed' | 'missing' | 'running';
 
@@ -33,17 +64,39 @@ export type Removal = 'removed' | 'missing' | 'running';
 export class ResponsesObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #on: chains.Responses;
+  readonly #background: Background;
 
-  constructor(host: ObjectHost, { retention_seconds }: ResponsesSettings) {
+  constructor(host: ObjectHost, { retention_seconds }: ResponsesSettings, ask: BackgroundAsk) {
     this.#host = host;
     createTables(host.sql, RESPONSES_TABLES, STEPS);
     this.#on = { sql: host.sql, now: () => host.now(), retentionMs: retention_seconds * 1000 };
-    this.#setAlarm();
+    this.#background = new Background({
+      on: this.#on,
+      ask,
+      after: (ms, run) => host.after(ms, run),
+      sleep: (ms) => new Promise((done) => void host.after(ms, done)),
+      background: (work) => host.background(work),
+      log: (level, message, fields) => host.log(level, message, { queue_id: host.queueId, ...fields }),
+      ended: () => this.#setAlarm(),
+    });
+    this.#look();
   }
 
   /** Finds what a response goes on from, and locks its conversation; stores a response in the background as queued. */
   async prepare(asked: NewResponse, viewer: chains.Viewer): Promise<Prepared | Refusal> {
-    return chains.prepare(this.#on, asked, viewer);
+    const prepared = chains.prepare(this.#on, asked, viewer);
+    if (!asked.background || 'status' in prepared) return prepared;
+    begin(this.#on, asked.id);
+    this.#look();
+    return prepared;
+  }
+
+  /** Deletes a response in the background whose job was not taken. */
+  async withdraw(id: string): Promise<void> {
+    const found = findResponse(this.#on.sql, id);
+    if (found?.ended_at !== null) return;
+    chains.unlock(this.#on, found.conversation_id, id);
+    chains.remove(this.#on, found);
   }
 
   /** Stores a response that has ended and whose caller waited for it. @returns as `chains.keep` */
@@ -60,8 +113,43 @@ export class ResponsesObject implements HostedObject {
 
   /** Returns a response; null: there is none. */
   async get(id: string, viewer: chains.Viewer): Promise<ResponseView | null> {
+    const known = chains.visible(this.#on.sql, id, viewer);
+    if (known?.ended_at === null) await this.#background.refresh(id).catch(() => {});
     const found = chains.visible(this.#on.sql, id, viewer);
     return found && { response: viewOf(this.#on.sql, found), is_streamed: found.is_streamed };
+  }
+
+  /**
+   * Cancels a response in the background, unless it is final.
+   * @returns the response; `synchronous`: its caller waits for it itself; null: there is none
+   */
+  async cancel(id: string, viewer: chains.Viewer): Promise<Fields | 'synchronous' | null> {
+    const known = chains.visible(this.#on.sql, id, viewer);
+    if (known?.is_background === false) return 'synchronous';
+    if (known?.ended_at === null) await this.#background.cancel(id);
+    const found = chains.visible(this.#on.sql, id, viewer);
+    return found && viewOf(this.#on.sql, found);
+  }
+
+  /**
+   * Returns the events of a response after a sequence number, as soon as there are any, or none after `waitMs`.
+   * @param after -1: from the first
+   */
+  async events(id: string, after: number, waitMs: number, viewer: chains.Viewer): Promise<Streamed> {
+    const until = this.#host.now() + waitMs;
+    for (;;) {
+      const found = chains.visible(this.#on.sql, id, viewer);
+      if (found === null) return 'missing';
+      if (!found.is_streamed) return 'not_streamed';
+      const isFinal = found.ended_at !== null;
+      if (isFinal && found.events_until === null) return 'too_old';
+      const page = readEvents(this.#on.sql, found, after);
+      const left = until - this.#host.now();
+      const isAny = page.last > after;
+      if (isAny || isFinal || left <= 0) return { ...page, is_over: isFinal && page.is_end };
+      this.#background.follow(id);
+      await this.#background.news(id, left);
+    }
   }
 
   /** Returns a page of the items that a response was made from; null: there is no such response, or no such item. */
@@ -79,13 +167,24 @@ export class ResponsesObject implements HostedObject {
   }
 
   async alarm(): Promise<void> {
-    const expired = expiredResponses(this.#on.sql, this.#on.now(), EXPIRED_AT_ONCE);
-    for (const response of expired) chains.remove(this.#on, response);
+    const { sql } = this.#on;
+    const now = this.#host.now();
+    for (const response of endedEvents(sql, now, EXPIRED_AT_ONCE)) dropEvents(sql, response);
+    for (const response of expiredResponses(sql, now, EXPIRED_AT_ONCE)) chains.remove(this.#on, response);
+    this.#look();
+  }
+
+  /** Goes on with the responses that are running, and sets the alarm. */
+  #look(): void {
+    this.#background.wake();
     this.#setAlarm();
   }
 
   #setAlarm(): void {
-    const at = nextExpiry(this.#on.sql);
+    const { sql } = this.#on;
+    const again = isAnyRunning(sql) ? this.#host.now() + LOOK_AGAIN_MS : null;
+    const times = [nextExpiry(sql), nextEventsEnd(sql), again].filter((at) => at !== null);
+    const at = times.length === 0 ? null : Math.min(...times);
     const set = this.#host.alarm.get();
     if (at !== null && (set === null || set > at)) this.#host.alarm.set(at);
   }

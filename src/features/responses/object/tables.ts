@@ -8,6 +8,7 @@ export const RESPONSES_TABLES: readonly string[] = [
   // body: the Response object without its output. history, input, output: lists of numbers of items (item-list.ts).
   // root: the response or conversation with which the chain began; only rows with the same root share items.
   // fence: the token of the attempt whose events are stored; has_output: whether they hold any of the output.
+  // events_until: the time at which the events of a final response are deleted; null: it has none, or is not final.
   `CREATE TABLE responses (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
@@ -29,12 +30,14 @@ export const RESPONSES_TABLES: readonly string[] = [
      ended_at INTEGER,
      expires_at INTEGER NOT NULL,
      fence INTEGER NOT NULL DEFAULT 0,
-     has_output INTEGER NOT NULL DEFAULT 0
+     has_output INTEGER NOT NULL DEFAULT 0,
+     events_until INTEGER
    )`,
   `CREATE INDEX responses_root ON responses (root)`,
   `CREATE INDEX responses_expiry ON responses (expires_at)`,
   `CREATE INDEX responses_tenant ON responses (tenant, seq)`,
   `CREATE INDEX responses_running ON responses (seq) WHERE ended_at IS NULL`,
+  `CREATE INDEX responses_events ON responses (events_until) WHERE events_until IS NOT NULL`,
   `CREATE TABLE items (
      number INTEGER PRIMARY KEY,
      id TEXT NOT NULL,
@@ -53,7 +56,8 @@ export const RESPONSES_TABLES: readonly string[] = [
    )`,
   `CREATE INDEX conversations_tenant ON conversations (tenant)`,
   `CREATE INDEX conversations_change ON conversations (changed_at)`,
-  // Events of a response that streams in the background: consecutive ones from the sequence number \`first\` on.
+  // Events of a response that streams in the background: consecutive ones from the sequence number \`first\` on, as
+  // event-log.ts writes them.
   `CREATE TABLE events (
      response INTEGER NOT NULL,
      first INTEGER NOT NULL,
@@ -89,6 +93,8 @@ export interface StoredResponse {
   expires_at: number;
   fence: number;
   has_output: boolean;
+  /** Epoch ms; null: it has no events, or is not final. */
+  events_until: number | null;
 }
 
 export interface StoredConversation {
@@ -106,7 +112,7 @@ export interface StoredConversation {
 const COLUMNS = [
   ...['id', 'tenant', 'token_name', 'model', 'status', 'is_background', 'is_streamed', 'previous_id'],
   ...['conversation_id', 'root', 'body', 'history', 'input', 'output', 'bytes', 'created_at', 'ended_at'],
-  ...['expires_at', 'fence', 'has_output'],
+  ...['expires_at', 'fence', 'has_output', 'events_until'],
 ] as const;
 
 const INSERT = `INSERT INTO responses (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map(() => '?').join(', ')})`;
@@ -138,9 +144,31 @@ export function responsesOfRoot(sql: Sql, root: string): StoredResponse[] {
   return sql.exec(`SELECT * FROM responses WHERE root = ?`, root).map(responseOf);
 }
 
+/** Returns whether any response is not final. */
+export function isAnyRunning(sql: Sql): boolean {
+  return sql.exec(`SELECT 1 FROM responses WHERE ended_at IS NULL LIMIT 1`).length > 0;
+}
+
 /** Returns the responses that are not final, oldest first. */
 export function runningResponses(sql: Sql): StoredResponse[] {
   return sql.exec(`SELECT * FROM responses WHERE ended_at IS NULL ORDER BY seq`).map(responseOf);
+}
+
+/** Returns the responses whose events are to be deleted by now. */
+export function endedEvents(sql: Sql, now: number, most: number): StoredResponse[] {
+  return sql
+    .exec(
+      `SELECT * FROM responses WHERE events_until IS NOT NULL AND events_until <= ? ORDER BY events_until LIMIT ?`,
+      now,
+      most,
+    )
+    .map(responseOf);
+}
+
+/** Returns when events are to be deleted next, epoch ms; null: there are none of final responses. */
+export function nextEventsEnd(sql: Sql): number | null {
+  const [row] = sql.exec(`SELECT min(events_until) AS at FROM responses WHERE events_until IS NOT NULL`);
+  return row?.at == null ? null : Number(row.at);
 }
 
 /** Returns the final responses that have expired, the oldest first. */

@@ -8,6 +8,7 @@ import type {
 } from '../../../asking/objects.ts';
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
+import { responsesAsk } from '../../../features/responses/gateway/asks.ts';
 import { ResponsesObject } from '../../../features/responses/object/object.ts';
 import { responsesSettings } from '../../../features/responses/object/settings.ts';
 import { FileObject } from '../../../files/object.ts';
@@ -127,7 +128,12 @@ const KINDS = {
   },
   responses: {
     prototype: ResponsesObject.prototype,
-    make: async (host, { settings }) => new ResponsesObject(host, responsesSettings(settings)),
+    make: async (host, { settings, objects }) =>
+      new ResponsesObject(
+        host,
+        responsesSettings(settings),
+        responsesAsk({ ...settings, objects }, host.queueId),
+      ),
   },
 } satisfies Record<string, Kind>;
 

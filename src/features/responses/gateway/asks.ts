@@ -1,0 +1,28 @@
+import type { Env } from '../../../gateway/env.ts';
+import { wholeJob } from '../../../gateway/jobs/job-files.ts';
+import { callQueue } from '../../../gateway/objects/calls.ts';
+import { settledJobs } from '../../../gateway/objects/settled-jobs.ts';
+import type { ToldJob } from '../../../queue/rpc.ts';
+import type { BackgroundAsk } from '../object/background.ts';
+
+/** The name of the one listener that all responses in the background of a queue share. */
+export const LISTENER = 'responses';
+
+/** Returns the calls that the object of a queue id's responses makes to other objects, in the same way as the gateway. */
+export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
+  const whole = async (job: ToldJob | null) => job && (await wholeJob(env, queueId, job));
+  return {
+    ...settledJobs(env, queueId, LISTENER),
+    job: async (id) => whole(await callQueue(env, queueId, (queue) => queue.get(id, null))),
+    cancel: async (id) => {
+      const job = await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null));
+      return job !== null && 'result' in job ? await whole(job) : null;
+    },
+    follow: async (id, fence, waitMs) => {
+      const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));
+      return followed && { job: followed.job, live: followed.live };
+    },
+    openReplay: (workerId, streamId, signal) =>
+      env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
+  };
+}

@@ -1,0 +1,88 @@
+import { aliasesFor } from '../../../gateway/auth/aliases.ts';
+import { readerOf } from '../../../gateway/auth/authorize.ts';
+import { permissionsOf, requestPriority } from '../../../gateway/auth/permissions.ts';
+import { submissionOf } from '../../../gateway/auth/terms.ts';
+import { asHttp } from '../../../gateway/bodies/body.ts';
+import { HttpError } from '../../../gateway/errors.ts';
+import { readSubmission, rejection } from '../../../gateway/jobs/submissions.ts';
+import { submitAndListen } from '../../../gateway/jobs/submit-jobs.ts';
+import { callResponses } from '../../../gateway/objects/calls.ts';
+import { queueIdOf } from '../../../gateway/objects/ids.ts';
+import type { GatewayContext } from '../../../gateway/routes/route.ts';
+import { isRequestId, requestHeaders, traceContextOf } from '../../../protocol/index.ts';
+import { bodyFacts } from '../../../request-facts/body-facts.ts';
+import type { Fields, NewResponse } from '../types.ts';
+import { LISTENER } from './asks.ts';
+import { noResponse } from './errors.ts';
+import { streamOf } from './stream.ts';
+
+/**
+ * Submits the job of a response in the background, which is stored already, and answers with the response or its events. If the job
+ * is refused, the response is deleted.
+ * @param bytes what the engine is sent
+ */
+export async function createInBackground(
+  context: GatewayContext,
+  asked: NewResponse,
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<Response> {
+  const { env, req } = context;
+  const queueId = queueIdOf(env, req.raw);
+  try {
+    await submit(context, queueId, asked, bytes);
+  } catch (error) {
+    await callResponses(env, queueId, (responses) => responses.withdraw(asked.id)).catch(() => {});
+    throw error;
+  }
+  if (asked.stream) return await streamOf(context, asked.id, -1);
+  const response = { ...(JSON.parse(asked.echo) as Fields), status: 'queued', output: [] };
+  return context.json(response, 200, { 'x-job-id': asked.id });
+}
+
+async function submit(
+  context: GatewayContext,
+  queueId: string,
+  asked: NewResponse,
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<void> {
+  const { env, req } = context;
+  const token = context.get('token');
+  const permissions = permissionsOf(token, await aliasesFor(env, queueId, token));
+  const headers = requestHeaders(req.raw.headers);
+  const { tier, priority: named, requestId } = asHttp(() => bodyFacts(bytes, 'application/json'));
+  const given = [headers['x-request-id'], requestId ?? undefined].find(isRequestId);
+  const submission = {
+    id: asked.id,
+    job_type: 'engine_request',
+    payload: {
+      method: 'POST',
+      path: '/v1/responses',
+      body: new TextDecoder().decode(bytes),
+      headers: { ...headers, ...(given !== undefined && { 'x-request-id': given }) },
+    },
+    priority: requestPriority([headers['x-vllm-priority'], named], tier, permissions),
+    stream: asked.stream,
+  };
+  const job = readSubmission(submission, permissions);
+  if (job instanceof HttpError) throw job;
+  const trace = traceContextOf(req.raw.headers);
+  const sent = { ...job, ...submissionOf(token), ...(trace && { trace }) };
+  const [answer] = await submitAndListen(env, queueId, [sent], LISTENER);
+  if (answer?.ok) return;
+  if (answer?.reason === 'unknown_pool') throw new HttpError(404, answer.message, 'model_not_found');
+  if (answer?.reason === 'no_pool') throw new HttpError(400, answer.message, 'model_required');
+  throw rejection(answer);
+}
+
+/** Answers `POST /v1/responses/{id}/cancel`. */
+export async function cancelResponse(context: GatewayContext): Promise<Response> {
+  const id = context.req.param('id')!;
+  const { env } = context;
+  const viewer = readerOf(context.get('token'), env);
+  const became = await callResponses(env, queueIdOf(env, context.req.raw), (responses) =>
+    responses.cancel(id, viewer),
+  );
+  if (became === null) throw noResponse(id);
+  if (became !== 'synchronous') return context.json(became);
+  throw new HttpError(400, 'Cannot cancel a synchronous response.', 'invalid_request_error');
+}

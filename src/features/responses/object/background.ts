@@ -1,0 +1,170 @@
+import type { SettledJobs } from '../../../gateway/objects/settled-jobs.ts';
+import { isSettled, type JobView } from '../../../protocol/index.ts';
+import type * as chains from './chains.ts';
+import { followResponse } from './follower.ts';
+import { endOfJob, type JobEnd } from './job-end.ts';
+import { attempt, end, NO_JOB, running } from './progress.ts';
+import { Readers } from './readers.ts';
+import { isAnyRunning, runningResponses } from './tables.ts';
+
+/** What the object asks others about the jobs of responses in the background; a job has the id of its response. */
+export interface BackgroundAsk extends SettledJobs {
+  /** Returns a job with its result; null: there is none. */
+  job(id: string): Promise<JobView | null>;
+  /** Cancels a job, unless it has settled. @returns as `job` */
+  cancel(id: string): Promise<JobView | null>;
+  /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
+  follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
+  /** Returns the relay's response for the answer of an attempt, from its beginning. */
+  openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
+}
+
+export interface FollowedJob {
+  job: Pick<JobView, 'state' | 'fence_token'>;
+  /** Where the answer of the attempt can be read; null: nowhere. */
+  live: { worker_id: string; stream_id: number } | null;
+}
+
+export interface BackgroundPorts {
+  on: chains.Responses;
+  ask: BackgroundAsk;
+  /** Runs something after some ms. @returns a function that cancels it */
+  after(ms: number, run: () => void): () => void;
+  sleep(ms: number): Promise<void>;
+  /** Keeps the object at work until this settles. */
+  background(work: Promise<unknown>): void;
+  log(level: 'info' | 'warn', message: string, fields?: Record<string, unknown>): void;
+  /** Is called when a response has ended, in the commit that ends it. */
+  ended(): void;
+}
+
+/** One question for settled jobs waits this long, ms. */
+const QUESTION_MS = 20_000;
+/** The pause after a call that failed, ms. */
+const PAUSE_MS = 1000;
+/** The pause after the queue has restarted, ms. */
+const RESTART_MS = 200;
+/** A response is stored before its job is submitted. A job that is not there after this time, ms, never will be. */
+const SUBMITTED_WITHIN_MS = 60_000;
+/** The jobs of this many responses are named to the queue at a time. */
+const NAMED_AT_ONCE = 1000;
+
+/**
+ * Brings each response in the background to its end, which is that of its job: the queue decides, and what it decided
+ * is written once, in one commit. Every step may be repeated, so a restart of this object or of the queue loses none.
+ */
+export class Background {
+  readonly #ports: BackgroundPorts;
+  readonly #readers: Readers;
+  readonly #followed = new Set<string>();
+  #isRunning = false;
+  /** Whether the queue tells the ends of the jobs of all running responses. */
+  #isListening = false;
+  /** Epoch ms at which jobs are named again that the queue did not know yet; null: it knows all. */
+  #namesAgainAt: number | null = null;
+
+  constructor(ports: BackgroundPorts) {
+    this.#ports = ports;
+    this.#readers = new Readers(ports.after);
+  }
+
+  /** Starts the work, unless it goes on already or no response is running. */
+  wake(): void {
+    if (this.#isRunning || !isAnyRunning(this.#ports.on.sql)) return;
+    this.#isRunning = true;
+    const run = this.#run().finally(() => {
+      this.#isRunning = false;
+    });
+    this.#ports.background(run);
+  }
+
+  /** Brings a response up to what its job is now. */
+  async refresh(id: string): Promise<void> {
+    const job = await this.#ports.ask.job(id);
+    if (job !== null) this.#take(id, job);
+  }
+
+  /** Cancels a response, unless its job has come to an end before: the queue decides. */
+  async cancel(id: string): Promise<void> {
+    const job = await this.#ports.ask.cancel(id);
+    if (job !== null) this.#take(id, job);
+    else this.#end(id, { kind: 'cancelled' });
+  }
+
+  /** Resolves when there are further events of a response, when it has ended, or after `waitMs`. */
+  news(id: string, waitMs: number): Promise<void> {
+    return this.#readers.news(id, waitMs);
+  }
+
+  /** Follows the answer of a response that streams, until its end. Called again, it does nothing. */
+  follow(id: string): void {
+    if (this.#followed.has(id)) return;
+    this.#followed.add(id);
+    const ports = {
+      ...this.#ports,
+      refresh: () => this.refresh(id),
+      tell: () => this.#readers.tell(id),
+    };
+    this.#ports.background(followResponse(id, ports).finally(() => this.#followed.delete(id)));
+  }
+
+  async #run(): Promise<void> {
+    const { ask, on, sleep, log } = this.#ports;
+    // The queue forgets who does not ask for a minute.
+    this.#isListening = false;
+    while (isAnyRunning(on.sql)) {
+      try {
+        if (!this.#isListening || this.#mustNameAgain()) await this.#listen();
+        const jobs = await ask.nextSettled(QUESTION_MS);
+        for (const job of jobs ?? []) this.#take(job.id, job);
+        if (jobs !== null) continue;
+        this.#isListening = false;
+        await sleep(RESTART_MS);
+      } catch (error) {
+        const text = String((error as Error)?.message ?? error);
+        log('warn', 'responses in the background wait: the queue cannot be reached', { error: text });
+        this.#isListening = false;
+        await sleep(PAUSE_MS);
+      }
+    }
+  }
+
+  #mustNameAgain(): boolean {
+    return this.#namesAgainAt !== null && this.#namesAgainAt <= this.#ports.on.now();
+  }
+
+  /** Names all running responses to the queue, after a start of this object or of the queue. */
+  async #listen(): Promise<void> {
+    const { ask, on } = this.#ports;
+    await ask.listenAnew();
+    const all = runningResponses(on.sql);
+    const unknown = new Set<string>();
+    for (let at = 0; at < all.length; at += NAMED_AT_ONCE)
+      for (const id of await ask.listen(all.slice(at, at + NAMED_AT_ONCE).map(({ id }) => id)))
+        unknown.add(id);
+    this.#isListening = true;
+    this.#namesAgainAt = null;
+    for (const { id, created_at, is_streamed } of all) {
+      if (!unknown.has(id)) {
+        if (is_streamed) this.follow(id);
+      } else if (on.now() - created_at >= SUBMITTED_WITHIN_MS) this.#end(id, NO_JOB);
+      else this.#namesAgainAt = on.now() + SUBMITTED_WITHIN_MS;
+    }
+  }
+
+  /** Takes what a job is now. */
+  #take(id: string, job: JobView): void {
+    const { on } = this.#ports;
+    if (isSettled(job.state)) this.#end(id, endOfJob(job), job.fence_token);
+    else if (job.state === 'leased' && running(on, id)?.status === 'queued') {
+      attempt(on, id, job.fence_token);
+      this.#readers.tell(id);
+    }
+  }
+
+  #end(id: string, ending: JobEnd, fence?: number): void {
+    end(this.#ports.on, id, ending, fence);
+    this.#ports.ended();
+    this.#readers.tell(id);
+  }
+}

@@ -1,0 +1,136 @@
+import { brokenOf } from '../../../asking/attempt-loop.ts';
+import { EventEnds, isSettled, joinBytes } from '../../../protocol/index.ts';
+import type { Fields } from '../types.ts';
+import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './background.ts';
+import { eventsIn, isOutput } from './job-end.ts';
+import { attempt, BROKE_OFF, end, output, running } from './progress.ts';
+
+/** One question for news of a job waits this long, ms. */
+const QUESTION_MS = 20_000;
+/** News of a job that has given output are asked for this often, ms: the queue does not tell that it waits again. */
+const PENDING_MS = 5000;
+/** The pause after a call that failed, ms. */
+const PAUSE_MS = 1000;
+/** What an engine says within this time, ms, is stored in one commit. */
+const GATHER_MS = 50;
+
+type FollowPorts = BackgroundPorts & {
+  /** Brings a response up to what its job is now. */
+  refresh(id: string): Promise<void>;
+  /** Tells the readers of a response that there is news. */
+  tell(id: string): void;
+};
+
+/**
+ * Follows the answer of a response that streams, until it is final. An attempt that breaks before it has given output
+ * is followed by the next; after that the response has failed, since a second answer would have other words.
+ */
+export async function followResponse(id: string, ports: FollowPorts): Promise<void> {
+  const { on, ask, sleep, log, refresh, tell, ended } = ports;
+  let known = 0;
+  let leave = new AbortController();
+  for (let row = running(on, id); row !== null; row = running(on, id)) {
+    let followed: FollowedJob | null = null;
+    try {
+      followed = await ask.follow(id, known, row.has_output ? PENDING_MS : QUESTION_MS);
+      if (followed !== null && isSettled(followed.job.state)) await refresh(id);
+    } catch (error) {
+      const text = String((error as Error)?.message ?? error);
+      log('warn', 'a response in the background waits: the queue cannot be reached', { id, error: text });
+    }
+    const job = followed?.job;
+    if (followed === null || job === undefined || isSettled(job.state)) {
+      if (running(on, id) !== null) await sleep(PAUSE_MS);
+    } else if (isMixed(ports, id, followed)) {
+      end(on, id, BROKE_OFF);
+      ended();
+      tell(id);
+      await ask.cancel(id).catch(() => {});
+    } else if (job.state === 'leased' && job.fence_token > known) {
+      known = job.fence_token;
+      leave.abort();
+      leave = new AbortController();
+      attempt(on, id, known);
+      tell(id);
+      if (followed.live) ports.background(readAttempt(id, known, followed.live, leave.signal, ports));
+    }
+  }
+  leave.abort();
+}
+
+/** Returns whether the job begins anew though output of an earlier attempt was given out. */
+function isMixed({ on }: FollowPorts, id: string, { job }: FollowedJob): boolean {
+  const row = running(on, id);
+  return row?.has_output === true && (job.state === 'pending' || job.fence_token > row.fence);
+}
+
+/** Stores the output of an attempt as it comes. Whatever breaks this off, the job's result has the rest. */
+async function readAttempt(
+  id: string,
+  fence: number,
+  { worker_id, stream_id }: NonNullable<FollowedJob['live']>,
+  signal: AbortSignal,
+  { on, ask, sleep, tell, background }: FollowPorts,
+): Promise<void> {
+  let gathered: Fields[] = [];
+  let number = 0;
+  let isGathering = false;
+  const store = () => {
+    const isNew = !signal.aborted && output(on, id, fence, gathered, number);
+    gathered = [];
+    if (isNew) tell(id);
+  };
+  const gather = async () => {
+    isGathering = true;
+    await sleep(GATHER_MS);
+    isGathering = false;
+    if (gathered.length > 0) store();
+  };
+  try {
+    for await (const text of answerOf(ask, worker_id, stream_id, signal)) {
+      const events = eventsIn(text).filter(({ type }) => isOutput(type));
+      gathered.push(...events);
+      number += events.length;
+      if (isGathering || gathered.length === 0) continue;
+      // The first words are not held back.
+      store();
+      background(gather());
+    }
+    store();
+  } catch {
+    // The attempt or its relay is gone. Whoever follows the job learns what comes next.
+  }
+}
+
+/** Yields the text of an attempt's answer in pieces that begin and end between two events. */
+async function* answerOf(
+  ask: BackgroundAsk,
+  workerId: string,
+  streamId: number,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const response = await ask.openReplay(workerId, streamId, signal);
+  if (response.body === null || brokenOf(response) !== null) return;
+  const reader = response.body.getReader();
+  const leave = () => void reader.cancel().catch(() => {});
+  signal.addEventListener('abort', leave, { once: true });
+  const ends = new EventEnds();
+  const decoder = new TextDecoder();
+  let held: Uint8Array[] = [];
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done || signal.aborted) return;
+      const at = ends.see(value);
+      if (at === 0) {
+        held.push(value);
+        continue;
+      }
+      yield decoder.decode(joinBytes([...held, value.subarray(0, at)]));
+      held = at < value.byteLength ? [value.subarray(at)] : [];
+    }
+  } finally {
+    signal.removeEventListener('abort', leave);
+    leave();
+  }
+}

@@ -1,0 +1,149 @@
+import { remainder, withSaidIds } from '../remainder.ts';
+import { endedResponse, type ResponseError, withOwnFields } from '../response-object.ts';
+import { type ResponseEvent, saidOf } from '../said.ts';
+import type { Fields } from '../types.ts';
+import * as chains from './chains.ts';
+import { allEvents, appendEvents, countEvents } from './event-log.ts';
+import { isOutput, type JobEnd } from './job-end.ts';
+import { findResponse, type StoredResponse, saveResponse } from './tables.ts';
+
+/**
+ * The steps of a response in the background, each one commit. None changes a response that is final, so a step that
+ * comes late or twice changes nothing.
+ */
+
+/** The number of events before the first of the output. */
+const BEGINNING = 3;
+/** How long the events of a response can be read after its end, ms. */
+const EVENTS_KEPT_MS = 15 * 60_000;
+
+/** Returns a response that is not final; null: there is none. */
+export function running({ sql }: chains.Responses, id: string): StoredResponse | null {
+  const row = findResponse(sql, id);
+  return row?.ended_at === null ? row : null;
+}
+
+/** Writes the first events of a response that streams. */
+export function begin(on: chains.Responses, id: string): void {
+  const row = running(on, id);
+  if (!row?.is_streamed) return;
+  appendEvents(on.sql, row, beginningOf(row).slice(0, -1));
+}
+
+/** Notes that a worker has a response. @param fence the token of the attempt */
+export function attempt(on: chains.Responses, id: string, fence: number): void {
+  const row = running(on, id);
+  if (row === null) return;
+  saveResponse(on.sql, { ...row, fence, status: 'in_progress' });
+  if (row.is_streamed) appendEvents(on.sql, row, beginningOf(row).slice(countEvents(on.sql, row)));
+}
+
+/**
+ * Stores output of an attempt, unless another attempt has begun since.
+ * @param number how many events of its output the attempt has made with these
+ * @returns whether any of them is new
+ */
+export function output(
+  on: chains.Responses,
+  id: string,
+  fence: number,
+  events: readonly Fields[],
+  number: number,
+): boolean {
+  const row = running(on, id);
+  if (row?.fence !== fence) return false;
+  const stored = countEvents(on.sql, row) - BEGINNING;
+  const fresh = events.slice(Math.max(0, stored - (number - events.length)));
+  if (fresh.length === 0) return false;
+  appendEvents(on.sql, row, fresh);
+  if (!row.has_output) saveResponse(on.sql, { ...row, has_output: true });
+  return true;
+}
+
+/**
+ * Ends a response as its job has ended. Where output of an earlier attempt was given out, the answer of the last one
+ * cannot go on from it, and the response has failed.
+ * @param fence the token of the attempt that ended the job
+ */
+export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0): void {
+  const row = running(on, id);
+  if (row === null) return;
+  const isMixed = row.has_output && wanted.kind === 'response' && fence !== row.fence;
+  const events = row.is_streamed ? (allEvents(on.sql, row) as ResponseEvent[]) : [];
+  const beginning =
+    row.is_streamed && wanted.kind === 'response' ? beginningOf(row).slice(events.length) : [];
+  const stored = [...events, ...beginning];
+  const rest = isMixed ? null : restOf(stored, wanted);
+  const ending = rest === null ? BROKE_OFF : wanted;
+  const said = saidOf([...stored, ...(rest ?? [])]);
+  const response = withSaidIds(said, {
+    ...responseOf(row, ending, said.outputNow('incomplete')),
+    ...doneAt(ending, on),
+  });
+  if (row.is_streamed)
+    appendEvents(on.sql, row, [...beginning, ...(rest ?? []), ...lastEvent(ending, response)]);
+  const events_until = row.is_streamed ? on.now() + EVENTS_KEPT_MS : null;
+  chains.end(on, { ...row, events_until }, endedResponse(response));
+}
+
+export const NO_JOB: JobEnd = {
+  kind: 'failed',
+  error: { code: 'server_error', message: 'The queue has no job for this response.' },
+};
+
+export const BROKE_OFF: JobEnd = {
+  kind: 'failed',
+  error: {
+    code: 'server_error',
+    message: 'The engine or its worker ended in the middle of the response. Ask again.',
+  },
+};
+
+/**
+ * Returns the events of the output that are missing: those that the engine made behind the stored ones, or made from
+ * the response where the engine's own are not known.
+ * @returns null if what was stored is no beginning of the response
+ */
+function restOf(stored: readonly ResponseEvent[], ending: JobEnd): ResponseEvent[] | null {
+  if (ending.kind !== 'response') return [];
+  const { events, response } = ending;
+  if (events.length > 0) return events.slice(Math.max(0, stored.length - BEGINNING)) as ResponseEvent[];
+  return remainder(saidOf(stored), response)?.filter(({ type }) => isOutput(type)) ?? null;
+}
+
+/** Returns the last event of a stream. One that is cancelled has none: there is no type for it. */
+function lastEvent({ kind }: JobEnd, response: Fields): Fields[] {
+  return kind === 'cancelled' ? [] : [{ type: `response.${String(response.status)}`, response }];
+}
+
+function begunOf({ body }: StoredResponse): Fields {
+  return JSON.parse(body) as Fields;
+}
+
+/** Returns the events before the first of the output. */
+function beginningOf(row: StoredResponse): ResponseEvent[] {
+  const event = (name: string, status: string) => ({
+    type: `response.${name}`,
+    response: { ...begunOf(row), status, output: [] },
+  });
+  return [event('created', 'queued'), event('queued', 'queued'), event('in_progress', 'in_progress')];
+}
+
+function responseOf(row: StoredResponse, ending: JobEnd, output: Fields[]): Fields {
+  const begun = begunOf(row);
+  if (ending.kind === 'response') return withError(withOwnFields(ending.response, begun));
+  const error: ResponseError | null = ending.kind === 'failed' ? ending.error : null;
+  return { ...begun, status: ending.kind, error, output };
+}
+
+/** Returns a response of an engine, whose error gets one of OpenAI's codes. */
+function withError(response: Fields): Fields {
+  if (response.status !== 'failed') return response;
+  const { message = 'The engine ended the response as failed.' } = Object(response.error) as Fields;
+  return { ...response, error: { code: 'server_error', message } };
+}
+
+function doneAt(ending: JobEnd, { now }: chains.Responses): Fields {
+  const isCompleted = ending.kind === 'response' && ending.response.status === 'completed';
+  return isCompleted ? { completed_at: Math.floor(now() / 1000) } : {};
+}

@@ -1,0 +1,144 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Fields } from '../../../src/features/responses/types.ts';
+import type { FakeConnection } from '../../support/queue-harness.ts';
+import { ResponsesHarness } from '../../support/responses-harness.ts';
+import { settled } from '../../support/virtual-clock.ts';
+
+let harness: ResponsesHarness;
+let worker: FakeConnection;
+
+beforeEach(() => {
+  harness = new ResponsesHarness();
+  worker = harness.queue.worker('w', { capacity: 10 });
+});
+
+/** A Response object as an engine writes it. */
+function engineResponse(text: string, more: Fields = {}): Fields {
+  const part = { type: 'output_text', text, annotations: [] };
+  return {
+    id: 'resp_engine',
+    object: 'response',
+    status: 'completed',
+    output: [{ id: 'msg_1', type: 'message', role: 'assistant', status: 'completed', content: [part] }],
+    usage: { input_tokens: 1, output_tokens: 2, total_tokens: 3 },
+    ...more,
+  };
+}
+
+async function viewOf(id: string): Promise<Fields> {
+  return (await harness.object.get(id, null))!.response;
+}
+
+describe('a response in the background', () => {
+  it('is queued, in progress and completed as its job is', async () => {
+    harness.queue.drop(worker);
+    const { id } = await harness.create({ metadata: { a: 'b' } });
+    expect(await viewOf(id)).toMatchObject({
+      id,
+      status: 'queued',
+      output: [],
+      background: true,
+      usage: null,
+    });
+    worker = harness.queue.worker('w');
+    await settled();
+    expect(await harness.status(id)).toBe('in_progress');
+    harness.result(worker, engineResponse('Hello'));
+    await settled();
+    const response = await viewOf(id);
+    expect(response).toMatchObject({
+      id,
+      status: 'completed',
+      background: true,
+      metadata: { a: 'b' },
+      usage: { total_tokens: 3 },
+      completed_at: expect.any(Number),
+    });
+    expect(response.output).toMatchObject([{ content: [{ text: 'Hello' }] }]);
+  });
+
+  it('is written without that anybody asks for it', async () => {
+    const { id } = await harness.create({});
+    harness.result(worker, engineResponse('Hello', { status: 'incomplete' }));
+    await settled();
+    const row = harness.database.prepare('SELECT status FROM responses WHERE id = ?').get(id);
+    expect(row).toMatchObject({ status: 'incomplete' });
+  });
+
+  it.each([
+    [{ code: 'engine_error', error: 'it broke' }, 'server_error', 'it broke'],
+    [{ code: 'engine_refused', error: 'too long', http_status: 400 }, 'invalid_prompt', 'too long'],
+    [
+      { code: 'engine_error', error: 'x', http_status: 429, body: { error: { message: 'slow down' } } },
+      'rate_limit_exceeded',
+      'slow down',
+    ],
+  ])('fails with its job: %o', async (failure, code, message) => {
+    const { id } = await harness.create({});
+    harness.error(worker, { retryable: false, ...failure });
+    await settled();
+    expect(await viewOf(id)).toMatchObject({ status: 'failed', error: { code, message }, output: [] });
+  });
+
+  it('is cancelled once, and stays as it is when it has ended', async () => {
+    const { id } = await harness.create({});
+    expect(await harness.object.cancel(id, null)).toMatchObject({ id, status: 'cancelled' });
+    expect(harness.queue.state(id)).toBe('cancelled');
+    expect(await harness.object.cancel(id, null)).toMatchObject({ status: 'cancelled' });
+    const other = await harness.create({});
+    harness.result(worker, engineResponse('Hello'));
+    // The object has not been told yet.
+    expect(await harness.object.cancel(other.id, null)).toMatchObject({ status: 'completed' });
+  });
+
+  it('is not deleted while it runs', async () => {
+    const { id } = await harness.create({});
+    expect(await harness.object.remove(id, null)).toBe('running');
+    await harness.object.cancel(id, null);
+    expect(await harness.object.remove(id, null)).toBe('removed');
+    expect(await harness.status(id)).toBe('missing');
+  });
+
+  it('is only there for its tenant', async () => {
+    const { id } = await harness.create({}, 'one');
+    expect(await harness.object.get(id, 'two')).toBeNull();
+    expect(await harness.object.cancel(id, 'two')).toBeNull();
+    expect(await harness.object.events(id, -1, 0, 'two')).toBe('missing');
+    expect(await harness.status(id)).toBe('in_progress');
+  });
+
+  it('ends once though the object, the queue or both begin again in the middle', async () => {
+    const { id } = await harness.create({});
+    harness.restart();
+    await settled();
+    const running = [worker.lastJob()];
+    harness.restartAll();
+    worker = harness.queue.worker('w', { capacity: 10, jobs: running });
+    const { job_id, fence_token } = running[0]!;
+    const result = { response: { status: 200, body: engineResponse('Hello') } };
+    harness.say(worker, { type: 'job_result', job_id, fence_token, result });
+    await harness.advance(2000);
+    const row = harness.database.prepare('SELECT status FROM responses WHERE id = ?').get(id);
+    expect(row).toMatchObject({ status: 'completed' });
+    harness.say(worker, { type: 'job_result', job_id, fence_token, result });
+    await harness.advance(2000);
+    expect((await viewOf(id)).output).toHaveLength(1);
+  });
+
+  it('fails, when its job was never submitted', async () => {
+    const { id } = await harness.create({}, null, false);
+    await harness.advance(50_000);
+    expect(await harness.status(id)).toBe('queued');
+    await harness.advance(100_000);
+    expect(await viewOf(id)).toMatchObject({ status: 'failed', error: { code: 'server_error' } });
+  });
+
+  it('waits for a job that is submitted late', async () => {
+    const asked = await harness.create({}, null, false);
+    await harness.advance(5000);
+    harness.submit(asked);
+    harness.result(worker, engineResponse('Hello'));
+    await settled();
+    expect(await harness.status(asked.id)).toBe('completed');
+  });
+});

@@ -1,0 +1,229 @@
+import { DatabaseSync } from 'node:sqlite';
+import type { QueueStub } from '../../src/asking/objects.ts';
+import type { ObjectHost } from '../../src/durable/host.ts';
+import type { Row } from '../../src/durable/ports.ts';
+import { newResponse, readCreate } from '../../src/features/responses/create-body.ts';
+import { LISTENER, responsesAsk } from '../../src/features/responses/gateway/asks.ts';
+import { ownFields } from '../../src/features/responses/gateway/create.ts';
+import { ResponsesObject } from '../../src/features/responses/object/object.ts';
+import { begunResponse } from '../../src/features/responses/response-object.ts';
+import type { Fields, NewResponse } from '../../src/features/responses/types.ts';
+import type { Env } from '../../src/gateway/env.ts';
+import type { SubmitJob } from '../../src/queue/rpc.ts';
+import { playedObjects } from './objects.ts';
+import { type FakeConnection, QueueHarness } from './queue-harness.ts';
+import { settled, VirtualClock } from './virtual-clock.ts';
+
+/** The answer of an attempt, which the test plays piece by piece. */
+export class PlayedReplay {
+  readonly response: Response;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+
+  constructor() {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        this.#controller = controller;
+      },
+    });
+    this.response = new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+  }
+
+  say(...events: Fields[]): void {
+    this.#controller.enqueue(new TextEncoder().encode(streamOf(events)));
+  }
+
+  end(): void {
+    this.#controller.close();
+  }
+
+  break(): void {
+    this.#controller.error(new Error('the relay is gone'));
+  }
+}
+
+/** Writes events as an engine does. */
+export function streamOf(events: readonly Fields[]): string {
+  return events
+    .map(
+      (event, sequence_number) =>
+        `event: ${event.type}\ndata: ${JSON.stringify({ ...event, sequence_number })}\n\n`,
+    )
+    .join('');
+}
+
+/** The object of responses over real SQLite and the rules of a real queue, with a clock that the test moves. */
+export class ResponsesHarness {
+  readonly queue = new QueueHarness();
+  readonly replays = new Map<number, PlayedReplay>();
+  readonly database = new DatabaseSync(':memory:');
+  object!: ResponsesObject;
+  alarmAt: number | null = null;
+  #clock = new VirtualClock();
+  /** Counts up with each life of the object: an earlier one does nothing more. */
+  #life = 0;
+
+  constructor() {
+    this.restart();
+  }
+
+  /** The object ends, and begins again from its tables. */
+  restart(): void {
+    this.#life += 1;
+    const env: Env = {
+      objects: playedObjects({
+        queue: () => this.#calls(this.#life),
+        relay: () => ({ openReplay: async (stream: number) => this.replay(stream).response }),
+      }),
+    };
+    const settings = { retention_seconds: 30 * 86_400 } as ConstructorParameters<typeof ResponsesObject>[1];
+    this.object = new ResponsesObject(this.#host(this.#life), settings, responsesAsk(env, 'q'));
+  }
+
+  /** The process of queue and gateway ends, and begins again. */
+  restartAll(): void {
+    this.queue.restart();
+    this.replays.clear();
+    this.restart();
+  }
+
+  replay(stream: number): PlayedReplay {
+    const replay = this.replays.get(stream) ?? new PlayedReplay();
+    this.replays.set(stream, replay);
+    return replay;
+  }
+
+  /** Stores a response in the background. Its job is submitted too unless `isSubmitted` is false. */
+  async create(body: Fields, tenant: string | null = null, isSubmitted = true): Promise<NewResponse> {
+    const fields = readCreate({ model: 'tiny', input: 'Hi', background: true, ...body }, true);
+    const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
+    asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), this.#clock.now()));
+    const prepared = await this.object.prepare(asked, tenant);
+    if ('status' in prepared) throw new Error(prepared.message);
+    if (isSubmitted) this.submit(asked);
+    await settled();
+    return asked;
+  }
+
+  submit(asked: NewResponse): void {
+    const engineBody = JSON.stringify({ model: 'tiny', input: 'Hi', stream: asked.stream });
+    const job: SubmitJob = {
+      id: asked.id,
+      job_type: 'engine_request',
+      payload: JSON.stringify({ method: 'POST', path: '/v1/responses', body: engineBody }),
+      priority: 0,
+      max_attempts: 3,
+      config_id: 'cfg',
+      stream: asked.stream,
+    };
+    this.queue.queue.do('submitAndListen', [job], [asked.id], LISTENER);
+    this.queue.queue.beforeCommit();
+    this.queue.queue.answerListeners();
+  }
+
+  /** A worker says how its job ended. */
+  result(worker: FakeConnection, body: unknown): void {
+    const { job_id, fence_token } = worker.lastJob();
+    this.say(worker, {
+      type: 'job_result',
+      job_id,
+      fence_token,
+      result: { response: { status: 200, body } },
+    });
+  }
+
+  error(worker: FakeConnection, failure: Fields): void {
+    const { job_id, fence_token } = worker.lastJob();
+    this.say(worker, { type: 'job_error', job_id, fence_token, ...failure });
+  }
+
+  say(worker: FakeConnection, frame: Fields): void {
+    this.queue.say(worker, frame);
+    this.queue.queue.answerListeners();
+  }
+
+  /** Lets so many ms pass for all, alarms included. */
+  async advance(ms: number): Promise<void> {
+    for (let left = ms; left >= 0; left -= 1000) {
+      const step = Math.min(left, 1000);
+      this.queue.advance(step / 1000);
+      this.queue.queue.answerListeners();
+      await this.#clock.advance(step);
+      if (this.alarmAt !== null && this.alarmAt <= this.#clock.now()) {
+        this.alarmAt = null;
+        await this.object.alarm();
+      }
+      if (left === 0) break;
+    }
+    await settled();
+  }
+
+  async status(id: string): Promise<string | null> {
+    return String((await this.object.get(id, null))?.response.status ?? 'missing');
+  }
+
+  /** Returns the events of a response, without waiting. */
+  async events(id: string, after = -1): Promise<Fields[]> {
+    const page = await this.object.events(id, after, 0, null);
+    if (typeof page === 'string') throw new Error(page);
+    return page.text
+      .split('\n\n')
+      .filter(Boolean)
+      .map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 6)) as Fields);
+  }
+
+  #calls(life: number): Partial<QueueStub> {
+    const { queue } = this.queue;
+    /** An answer for an object that has ended is lost. */
+    const told = <T>(ask: (answer: (value: T) => void) => void) =>
+      new Promise<T>((answer) => {
+        ask((value) => {
+          if (life === this.#life) answer(value);
+        });
+        this.queue.queue.answerListeners();
+      });
+    const command = <T>(value: T) => {
+      this.queue.queue.beforeCommit();
+      this.queue.queue.answerListeners();
+      return value;
+    };
+    return {
+      listen: async (listener, ids) => queue.do('listen', listener, ids, null),
+      nextSettled: (listener, waitMs) =>
+        told((answer) => queue.wait('nextSettled', listener, waitMs, answer)),
+      leaveListener: async (listener) => queue.do('leaveListener', listener),
+      follow: (id, fence, waitMs) => told((answer) => queue.wait('follow', id, fence, waitMs, null, answer)),
+      get: async (id) => queue.read('get', id, null),
+      cancel: async (id, reason) => command(queue.do('cancel', id, reason, null)),
+    };
+  }
+
+  #host(life: number): ObjectHost {
+    const ofLife = <T>(work: () => T): T => {
+      if (life !== this.#life) throw new Error('this object has ended');
+      return work();
+    };
+    return {
+      queueId: 'q',
+      sql: {
+        exec: (query, ...bindings) =>
+          ofLife(() => this.database.prepare(query).all(...bindings) as unknown as Row[]),
+      },
+      alarm: {
+        get: () => this.alarmAt,
+        set: (at) => {
+          this.alarmAt = at;
+        },
+        clear: () => {
+          this.alarmAt = null;
+        },
+      },
+      now: () => this.#clock.now(),
+      after: (ms, run) => {
+        const timer = this.#clock.setTimeout(() => life === this.#life && run(), ms);
+        return () => this.#clock.clearTimeout(timer);
+      },
+      background: (work) => void work.catch(() => {}),
+      log: () => {},
+    } as Partial<ObjectHost> as ObjectHost;
+  }
+}
