@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
+import { engineLayers } from '../features/worker.ts';
 import { postJson } from '../process/http.ts';
 import { EXIT, endSignals, type Logging, runMain, withLogging } from '../process/index.ts';
 import { logProxies } from '../process/outgoing.ts';
@@ -76,6 +77,7 @@ async function work(
     dial: queue.dial,
     ...(queue.inside && { inside: queue.inside }),
     ...engine,
+    layers: engineLayers(describeEngine(engineConfiguration.engine)),
     gpus: gpuCollector(env, systemClock),
     spool: new DiskSpool(configuration.spoolFolder, log, configuration.ackWaitMs),
     ...(tracing && { tracer: tracing.tracer }),

@@ -1,7 +1,7 @@
 import type { EngineCall, EngineClient } from '../engine/client/types.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
-import type { GpuReading, Job, Prefills, Usage } from '../protocol/index.ts';
+import type { GpuReading, Job, ModelCard, Prefills, Usage } from '../protocol/index.ts';
 import type { Adapters } from './adapters/adapters.ts';
 import type { Clock } from './clock.ts';
 import type { Settlement, Spool } from './jobs/settlement.ts';
@@ -22,6 +22,8 @@ export interface Ports {
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
+  /** What features have put between jobs and the engine, the innermost first; left out: nothing. */
+  layers?: readonly EngineLayer[];
   /** The adapters that the engine loads while it runs; left out: none. */
   adapters?: Adapters;
   /** The counts of prompts that another engine prefills (prefill/); left out: there is no such engine. */
@@ -30,6 +32,20 @@ export interface Ports {
   inside?: InsideQueue;
   /** Makes spans of jobs; left out: none are exported. */
   tracer?: JobTracer;
+}
+
+/** The part of the engine that a run uses. */
+export type RunEngine = Pick<EngineClient, 'request' | 'isHealthy'>;
+
+/** A layer between jobs and the engine, which a feature registers (features/worker.ts). */
+export interface EngineLayer {
+  /** Returns the engine as jobs reach it through the layer. */
+  over(engine: RunEngine): RunEngine;
+  /**
+   * Called each time an engine is healthy: it may be another than before.
+   * @param cards the engine's cards of its models
+   */
+  engineIs(cards: readonly ModelCard[]): void;
 }
 
 /** A queue in this process, which takes values instead of frames and streams of bytes. */

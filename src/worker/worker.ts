@@ -140,6 +140,7 @@ export class Worker {
   ): void {
     this.#models = models;
     this.status.engineHealthy();
+    for (const layer of this.#ports.layers ?? []) layer.engineIs(cards);
     this.#jobs.engineIs(models, takesFields(cards, version), identity);
     if (!this.#drain) this.#jobs.closedFor = null;
     this.#session.engineHealthy(models, cards, identity);

@@ -75,17 +75,15 @@ describe('llama.cpp behind the road', () => {
     ['/v1/chat/completions', { ...FIXED, stream: true, stream_options: { include_usage: true } }],
     ['/v1/completions', { model: 'tiny', prompt: 'ba be', max_tokens: 20, temperature: 0, stream: true }],
     ['/v1/messages', { ...FIXED, stream: true }],
-    ['/v1/responses', { model: 'tiny', input: 'ba be', max_output_tokens: 20, temperature: 0, stream: true }],
   ])('streams %s event by event as it does itself (%#)', async (path, body) => {
     const direct = eventsIn(await (await post(path, body, llama.url)).text());
     const response = await post(path, body);
     expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
     const text = await response.text();
     const withoutIds = (events: unknown[]) =>
-      JSON.stringify(events).replaceAll(/(msg|resp|chatcmpl)[-_]\w+/g, '$1');
+      JSON.stringify(events).replaceAll(/(msg|chatcmpl)[-_]\w+/g, '$1');
     expect(withoutIds(eventsIn(text))).toBe(withoutIds(direct));
-    if (!path.includes('messages') && !path.includes('responses'))
-      expect(text.trimEnd()).toMatch(/data: \[DONE\]$/);
+    if (!path.includes('messages')) expect(text.trimEnd()).toMatch(/data: \[DONE\]$/);
   });
 
   it('counts what every stream has used, though its callers did not ask', async () => {
@@ -123,6 +121,86 @@ describe('llama.cpp behind the road', () => {
       Array.from({ length: 4 * SLOTS }, () => client.chat.completions.create({ ...FIXED, max_tokens: 50 })),
     );
     expect(answers.map(({ usage }) => usage?.completion_tokens)).toEqual(Array(4 * SLOTS).fill(50));
+  });
+});
+
+/** Its own events of responses have no sequence numbers, and it calls one that was cut completed. */
+describe('a response of llama.cpp', () => {
+  const asked = { model: 'tiny', input: 'Say hello.', temperature: 0, max_output_tokens: 12 };
+
+  it('says what its chat says', async () => {
+    const chat = await client.chat.completions.create({ ...FIXED, max_tokens: 12 });
+    const response = await client.responses.create({ ...asked, seed: 1 } as typeof asked);
+    expect(response).toMatchObject({
+      output_text: chat.choices[0]!.message.content,
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      usage: { input_tokens: chat.usage!.prompt_tokens, output_tokens: 12 },
+    });
+  });
+
+  it('is streamed as OpenAI’s client reads it, and counted', async () => {
+    await until(async () => (await running()) === 0, 'the answers before are settled');
+    const before = await completionTokens();
+    const events: { type: string; sequence_number: number }[] = [];
+    const stream = client.responses.stream(asked);
+    for await (const event of stream) events.push(event as (typeof events)[number]);
+    const final = await stream.finalResponse();
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, at) => at));
+    expect(events.at(-1)!.type).toBe('response.incomplete');
+    const deltas = events.filter(({ type }) => type === 'response.output_text.delta') as unknown as {
+      delta: string;
+    }[];
+    expect(deltas.map(({ delta }) => delta).join('')).toBe(final.output_text);
+    await until(async () => (await completionTokens()) === before + 12, 'it is counted');
+  });
+
+  it('goes on from calls of functions and from reasoning', async () => {
+    const tools = [{ type: 'function' as const, name: 'f', parameters: { type: 'object' }, strict: false }];
+    const response = await client.responses.create({
+      ...asked,
+      instructions: 'Be brief.',
+      tools,
+      input: [
+        { role: 'user', content: 'call f' },
+        { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'ba' }] },
+        { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: 'c1', output: 'be' },
+      ],
+    });
+    expect(response.output_text).not.toBe('');
+  });
+
+  it('has the form that its request names', async () => {
+    const schema = {
+      type: 'object',
+      properties: { a: { type: 'boolean' } },
+      required: ['a'],
+      additionalProperties: false,
+    };
+    const { output_text: text } = await client.responses.create({
+      ...asked,
+      max_output_tokens: 200,
+      text: { format: { type: 'json_schema', name: 'x', schema, strict: true } },
+    });
+    expect(JSON.parse(text)).toEqual({ a: expect.any(Boolean) });
+  });
+
+  it('is refused if it asks for what no chat has, with the reason', async () => {
+    const tools = [{ type: 'web_search' as const }];
+    const refused = await client.responses.create({ ...asked, tools }).catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      status: 400,
+      param: 'tools[0]',
+      message: expect.stringMatching(/"web_search".*chat/),
+    });
+  });
+
+  it('stops when its caller hangs up', async () => {
+    const stream = await client.responses.create({ ...asked, max_output_tokens: 30_000, stream: true });
+    for await (const event of stream) if (event.type === 'response.output_text.delta') break;
+    stream.controller.abort();
+    await untilIdle(llama);
   });
 });
 

@@ -73,6 +73,11 @@ export interface EngineDescription {
   keepsWeights: boolean;
   /** Whether the engine can read the KV cache of another engine that prefills for it, as vLLM does (docs/prefill.md). */
   readsPrefilled: boolean;
+  /**
+   * Whether the worker asks for `/v1/responses` by chat completions: the engine lacks that route, or its events are none
+   * that OpenAI's clients can read. An engine that answers that it lacks the route is asked by chat too.
+   */
+  hasChatAlone: boolean;
   /** The variable from which the engine itself reads the key that it asks for; left out: it has none. */
   keyVariable?: 'VLLM_API_KEY' | 'FD_API_KEY' | 'LLAMA_API_KEY';
   /** The advice on how to install a missing program; null: it cannot be missing. */

@@ -27,6 +27,7 @@ export const fastdeploy: EngineDescription = {
   goesOnFromIds: false,
   keepsWeights: false,
   readsPrefilled: false,
+  hasChatAlone: true,
   keyVariable: 'FD_API_KEY',
   installHelp:
     'Use an image with FastDeploy in it, or install "fastdeploy-gpu"; VLLM_SERVE_COMMAND names another program.',

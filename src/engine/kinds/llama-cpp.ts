@@ -27,6 +27,8 @@ export const llamaCpp: EngineDescription = {
   goesOnFromIds: false,
   keepsWeights: false,
   readsPrefilled: false,
+  // Its events have no sequence numbers, and it leaves out what it does not know of a request.
+  hasChatAlone: true,
   keyVariable: 'LLAMA_API_KEY',
   installHelp:
     'Install or build llama.cpp, or use an image with its server in it; VLLM_SERVE_COMMAND names another program, ' +

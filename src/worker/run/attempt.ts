@@ -1,7 +1,7 @@
 import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { AssembledAnswer } from '../answers/assembled-answer.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
-import type { RunEngine } from './attempt-engine.ts';
+import type { RunEngine } from '../ports.ts';
 
 /** Records whether this engine takes requests for the usage of streams. An engine that refuses is not asked again. */
 export interface UsageAsking {

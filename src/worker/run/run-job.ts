@@ -4,15 +4,9 @@ import { failureOf, finalFailure } from '../failure.ts';
 import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Settlement } from '../jobs/settlement.ts';
-import type { Ports, WorkObserver } from '../ports.ts';
+import type { Ports, RunEngine, WorkObserver } from '../ports.ts';
 import type { Attempt, IdsAsking, UsageAsking } from './attempt.ts';
-import {
-  AdaptedEngine,
-  checkedEngine,
-  type RunEngine,
-  tracedEngine,
-  withEngineRetries,
-} from './attempt-engine.ts';
+import { AdaptedEngine, checkedEngine, tracedEngine, withEngineRetries } from './attempt-engine.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { idsOf, type RunningJob } from './running-job.ts';
@@ -37,7 +31,7 @@ export function askingOf(moves: boolean): Asking {
 
 export interface RunPorts
   extends Asking,
-    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log' | 'inside'> {
+    Pick<Ports, 'clock' | 'engine' | 'layers' | 'adapters' | 'fetch' | 'fetchPublic' | 'log' | 'inside'> {
   files: FileAccess;
   models: ServedModels;
   /** The queue that the job came from. */
@@ -58,12 +52,13 @@ export async function runJob(
 ): Promise<Settlement> {
   const { job } = running;
   const traced = tracedEngine(ports.engine, running, ports.clock);
-  const adapted = ports.adapters ? new AdaptedEngine(traced, ports.adapters) : null;
+  const layered = (ports.layers ?? []).reduce<RunEngine>((engine, layer) => layer.over(engine), traced);
+  const adapted = ports.adapters ? new AdaptedEngine(layered, ports.adapters) : null;
   try {
     const payload = job.payload_url
       ? await downloadPayload(ports, ports.files, job.payload_url, running.signal)
       : job.payload;
-    const attempt = attemptAt(running, payload, adapted ?? traced, ports);
+    const attempt = attemptAt(running, payload, adapted ?? layered, ports);
     const result = ports.peer?.repeatsAttempts
       ? await runKind(attempt, stream, ports)
       : await withEngineRetries(
