@@ -18,26 +18,31 @@ import { settled, VirtualClock } from './virtual-clock.ts';
 export class PlayedReplay {
   readonly response: Response;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
+  /** Whether its reader has left. */
+  #isLeft = false;
 
   constructor() {
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
         this.#controller = controller;
       },
+      cancel: () => {
+        this.#isLeft = true;
+      },
     });
     this.response = new Response(body, { headers: { 'content-type': 'text/event-stream' } });
   }
 
   say(...events: Fields[]): void {
-    this.#controller.enqueue(new TextEncoder().encode(streamOf(events)));
+    if (!this.#isLeft) this.#controller.enqueue(new TextEncoder().encode(streamOf(events)));
   }
 
   end(): void {
-    this.#controller.close();
+    if (!this.#isLeft) this.#controller.close();
   }
 
   break(): void {
-    this.#controller.error(new Error('the relay is gone'));
+    if (!this.#isLeft) this.#controller.error(new Error('the relay is gone'));
   }
 }
 

@@ -143,10 +143,10 @@ export class ResponsesObject implements HostedObject {
       if (!found.is_streamed) return 'not_streamed';
       const isFinal = found.ended_at !== null;
       if (isFinal && found.events_until === null) return 'too_old';
-      const page = readEvents(this.#on.sql, found, after);
+      const { is_end, ...page } = readEvents(this.#on.sql, found, after);
       const left = until - this.#host.now();
       const isAny = page.last > after;
-      if (isAny || isFinal || left <= 0) return { ...page, is_over: isFinal && page.is_end };
+      if (isAny || isFinal || left <= 0) return { ...page, is_over: isFinal && is_end };
       this.#background.follow(id);
       await this.#background.news(id, left);
     }
