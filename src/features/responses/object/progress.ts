@@ -131,15 +131,18 @@ function beginningOf(row: StoredResponse): ResponseEvent[] {
 
 function responseOf(row: StoredResponse, ending: JobEnd, output: Fields[]): Fields {
   const begun = begunOf(row);
-  if (ending.kind === 'response') return withError(withOwnFields(ending.response, begun));
+  if (ending.kind === 'response') return withReason(withOwnFields(ending.response, begun));
   const error: ResponseError | null = ending.kind === 'failed' ? ending.error : null;
   return { ...begun, status: ending.kind, error, output };
 }
 
-/** Returns a response of an engine, whose error gets one of OpenAI's codes. */
-function withError(response: Fields): Fields {
-  if (response.status !== 'failed') return response;
-  const { message = 'The engine ended the response as failed.' } = Object(response.error) as Fields;
+/** Returns a response of an engine that says why it is no whole one; an error gets one of OpenAI's codes. */
+function withReason(response: Fields): Fields {
+  const { status, error, incomplete_details } = response;
+  if (status === 'incomplete')
+    return { ...response, incomplete_details: incomplete_details ?? { reason: 'max_output_tokens' } };
+  if (status !== 'failed') return response;
+  const { message = 'The engine ended the response as failed.' } = Object(error) as Fields;
   return { ...response, error: { code: 'server_error', message } };
 }
 
