@@ -1,8 +1,10 @@
 import { type ApiError, type BodyIssue, invalidBody, permissionDenied } from './errors.ts';
 import type { Body } from './fields.ts';
 import { type GenerationRequest, readBatch, readChat, readCompletion } from './requests.ts';
-import { readResponses, responseShapes } from './responses.ts';
+import { readResponses, responseShapes, scriptedResponse } from './responses.ts';
 import type { Finish } from './scheduler.ts';
+import type { Piece } from './script.ts';
+import { scriptedChat } from './scripted-chat.ts';
 import {
   chatShapes,
   chunkUsage,
@@ -183,23 +185,49 @@ function choice(index: number, finish: Finish | null, token_ids: TokenIds, made:
 interface Api {
   shapes: Shapes;
   read(body: Body, servedNames: readonly string[]): GenerationRequest;
+  /**
+   * Returns the shapes of an answer that is written down; left out: all that it says is text.
+   * @param pieces what each token says
+   * @param body the body of the request
+   */
+  scripted?(pieces: readonly Piece[], body: Body): Shapes;
 }
 
 /** Chooses the API for a body. */
 export type ApiOf = (body: Body) => Api;
 
-/** Returns the routes that generate. @param isScaledOut whether those of `--enable-scale-out` are allowed */
-export function generatingApis(isScaledOut: boolean): Record<string, ApiOf> {
-  const chat = { shapes: chatShapes, read: readChat };
-  const completion = { shapes: completionShapes, read: readCompletion };
+/** The settings that decide which routes generate, and what they take. */
+interface ApiOptions {
+  /** Whether those of `--enable-scale-out` are allowed. */
+  enableScaleOut: boolean;
+  /** Whether there is `/v1/responses`. */
+  responses: boolean;
+  /** The answers that are written down; null: none are. */
+  script: object | null;
+}
+
+/** Returns the routes that generate. */
+export function generatingApis({ enableScaleOut, responses, script }: ApiOptions): Record<string, ApiOf> {
+  const parsesTools = script !== null;
+  const chat: Api = {
+    shapes: chatShapes,
+    read: (body, names) => readChat(body, names, parsesTools),
+    scripted: scriptedChat,
+  };
+  const response: Api = {
+    shapes: responseShapes,
+    read: (body, names) => readResponses(body, names, parsesTools),
+    scripted: scriptedResponse,
+  };
+  const completion: Api = { shapes: completionShapes, read: readCompletion };
   return {
     '/v1/chat/completions': () => chat,
     '/v1/chat/completions/batch': () => ({ shapes: chatShapes, read: readBatch }),
     '/v1/completions': () => completion,
     '/v1/messages': () => ({ shapes: messageShapes, read: readMessages }),
-    '/v1/responses': () => ({ shapes: responseShapes, read: readResponses }),
+    ...(responses && { '/v1/responses': () => response }),
     '/inference/v1/generate': (body) => {
-      if (!isScaledOut) throw scaleOutDisabled();
+      if (!enableScaleOut) throw scaleOutDisabled();
       return { shapes: tokenShapes(body.return_token_ids === true), read: readTokens };
     },
     '/invocations': (body) => ('messages' in body ? chat : completion),

@@ -10,6 +10,7 @@ import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { fitToModel } from './requests.ts';
 import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './scheduler.ts';
+import { scriptedPieces, scriptedSource } from './script.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
 /** The engine behind the HTTP server: its models, its running requests, and whether it is alive. */
@@ -68,8 +69,11 @@ export class SimulatedEngine {
   ): Promise<void> {
     const body = await readJson(request);
     await this.sleep.awake;
-    const { shapes, read } = apiOf(body);
-    const asked = read(body, this.adapters.names);
+    const api = apiOf(body);
+    const asked = api.read(body, this.adapters.names);
+    const { script } = this.options;
+    const pieces = script && scriptedPieces(script, asked.turns);
+    const shapes = (pieces && api.scripted?.(pieces, body)) ?? api.shapes;
     const adapter = this.adapters.paths.has(String(body.model)) ? String(body.model) : null;
     const maxTokens = fitToModel(asked, this.options.maxModelLen);
     const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
@@ -122,9 +126,11 @@ export class SimulatedEngine {
         maxTokens,
         minTokens: asked.minTokens,
         ignoreEos: asked.ignoreEos,
-        stop: asked.stop,
+        stop: pieces ? [] : asked.stop,
         includeStop: asked.includeStop,
-        source: tokenSource(adapter === null ? ids : [seedFrom(adapter), ...ids], saltOf(asked.salt, index)),
+        source: pieces
+          ? scriptedSource(pieces)
+          : tokenSource(adapter === null ? ids : [seedFrom(adapter), ...ids], saltOf(asked.salt, index)),
         receiver: receivers[index]!,
       });
     });

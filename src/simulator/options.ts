@@ -2,6 +2,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { DIALECTS, type DialectName } from './dialect.ts';
 import { noFaults, setFaultFromText } from './faults.ts';
 import { type KvTransferConfig, readKvTransferConfig } from './kv-cache.ts';
+import { readScriptFile, type Script } from './script.ts';
 
 /**
  * This file lists flags of `vllm serve` that the simulator accepts and ignores, so that a command line made for vLLM
@@ -117,6 +118,10 @@ export function defaultOptions() {
     loraRoutes: false,
     /** The settings for reading the caches of other engines; null: they are not read. */
     kvTransferConfig: null as KvTransferConfig | null,
+    /** Whether there is `/v1/responses`. */
+    responses: true,
+    /** The answers that are given in turn; null: they are made up. */
+    script: null as Script | null,
     disableUvicornAccessLog: false,
     faults: noFaults(),
   };
@@ -211,6 +216,12 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--disable-uvicorn-access-log', 'no line for each request')
     .option('--time-to-first-token-ms <ms>', 'pace: until the first token (0)', amount)
     .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)
+    .option(
+      '--script <file>',
+      'JSON with the answers to give in turn, tools and reasoning included',
+      scripted,
+    )
+    .option('--no-responses', 'it has no /v1/responses')
     .option('--startup-seconds <s>', 'how long the start takes (0)', amount)
     .addOption(
       new Option('--dialect <engine>', 'whose routes, metrics and errors to show (vllm)').choices(DIALECTS),
@@ -270,6 +281,14 @@ function asVllmSays(message: string): string {
 function whole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('invalid int value');
   return Number(text);
+}
+
+function scripted(path: string): Script {
+  try {
+    return readScriptFile(path);
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message);
+  }
 }
 
 function transfer(text: string): KvTransferConfig | null {

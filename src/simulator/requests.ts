@@ -1,11 +1,14 @@
 import { badRequest, notFound } from './errors.ts';
 import { type Body, chatIds, FieldParser, givenIds, type Prompt, readPrompts } from './fields.ts';
+import { assistantTurns } from './script.ts';
 import { seedFrom } from './text.ts';
 
 /** A request for text, read from the body of a chat or a text completion. */
 export interface GenerationRequest {
   /** The prompts; text completions may bring several. */
   prompts: Prompt[];
+  /** The assistant's turns in the conversation so far. */
+  turns: number;
   /** Whether the prompt's text comes before the answer. */
   echo: boolean;
   n: number;
@@ -30,9 +33,10 @@ const DEFAULT_COMPLETION_TOKENS = 16;
 
 /**
  * Reads the body of `/v1/chat/completions`. Unknown fields are ignored, as vLLM ignores them.
+ * @param parsesTools whether the model's calls of tools are found
  * @throws ApiError as vLLM answers it
  */
-export function readChat(body: Body, servedNames: readonly string[]): GenerationRequest {
+export function readChat(body: Body, servedNames: readonly string[], parsesTools = false): GenerationRequest {
   const fields = new FieldParser(body);
   if (body.messages === undefined) fields.missing('messages');
   else if (!Array.isArray(body.messages)) {
@@ -45,7 +49,7 @@ export function readChat(body: Body, servedNames: readonly string[]): Generation
     }
   });
   const request = readShared(fields, servedNames, ['max_completion_tokens', 'max_tokens']);
-  if (Array.isArray(body.tools) && body.tools.length > 0 && body.tool_choice !== 'none') {
+  if (!parsesTools && Array.isArray(body.tools) && body.tools.length > 0 && body.tool_choice !== 'none') {
     throw badRequest(
       '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
     );
@@ -55,9 +59,8 @@ export function readChat(body: Body, servedNames: readonly string[]): Generation
   }
   const texts = messages.map((message) => contentText((message as Body).content, servedNames[0]!));
   const text = texts.join('\n');
-  const given = givenIds(body);
-  if (given !== null) return { ...request, echo: false, prompts: [{ text, ids: given }] };
-  return { ...request, echo: false, prompts: [{ text, ids: chatIds(messages, texts, servedNames[0]!) }] };
+  const ids = givenIds(body) ?? chatIds(messages, texts, servedNames[0]!);
+  return { ...request, echo: false, prompts: [{ text, ids }], turns: assistantTurns(messages) };
 }
 
 /**
@@ -82,7 +85,7 @@ export function readCompletion(body: Body, servedNames: readonly string[]): Gene
     throw badRequest('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt');
   }
   const maxTokens = request.maxTokens ?? DEFAULT_COMPLETION_TOKENS;
-  return { ...request, maxTokens, echo: body.echo === true, prompts };
+  return { ...request, maxTokens, echo: body.echo === true, prompts, turns: 0 };
 }
 
 /** Checks a request against the model's length. Returns the number of tokens that fit. */
@@ -116,7 +119,7 @@ function readShared(
   fields: FieldParser,
   servedNames: readonly string[],
   lengthFields: readonly string[],
-): Omit<GenerationRequest, 'prompts' | 'echo'> {
+): Omit<GenerationRequest, 'prompts' | 'echo' | 'turns'> {
   const { body } = fields;
   const sampling = {
     temperature: fields.number('temperature'),

@@ -109,7 +109,7 @@ export class SimulatedServer {
   }
 
   private generatingRoutes(): Record<string, Record<string, Handler>> {
-    const routes = Object.entries(generatingApis(this.options.enableScaleOut)).map(([path, apiOf]) => {
+    const routes = Object.entries(generatingApis(this.options)).map(([path, apiOf]) => {
       const POST: Handler = (request, response) =>
         this.engine.generate(request, response, apiOf, () => this.http.address() as AddressInfo);
       return [path, { POST }] as const;

@@ -93,15 +93,7 @@ export const chatShapes: Shapes = {
     ...chunkHead(head, 'chat.completion'),
     choices: choices.map(({ text, finish, ids = null }, index) => ({
       index,
-      message: {
-        role: 'assistant',
-        content: text,
-        refusal: null,
-        annotations: null,
-        audio: null,
-        function_call: null,
-        reasoning: null,
-      },
+      message: messageOf(text),
       logprobs: null,
       finish_reason: finish.reason,
       stop_reason: finish.stopReason,
@@ -119,6 +111,18 @@ export const chatShapes: Shapes = {
     metrics: null,
   }),
 };
+
+export function messageOf(content: string | null) {
+  return {
+    role: 'assistant',
+    content,
+    refusal: null,
+    annotations: null,
+    audio: null,
+    function_call: null,
+    reasoning: null as string | null,
+  };
+}
 
 export const completionShapes: Shapes = {
   idPrefix: 'cmpl-',
@@ -214,7 +218,7 @@ function event(body: unknown): string {
   return `data: ${JSON.stringify(body)}\n\n`;
 }
 
-function chunkHead({ id, model, created }: AnswerHead, object: string) {
+export function chunkHead({ id, model, created }: AnswerHead, object: string) {
   return { id, object, created, model };
 }
 
@@ -223,7 +227,7 @@ function openEvent(head: AnswerHead, object: string, index: number): string {
   return `data: ${start},"choices":[{"index":${index}`;
 }
 
-function tail(closes: boolean, usage: Usage | null): string {
+export function tail(closes: boolean, usage: Usage | null): string {
   const counted = usage ? `,"usage":${JSON.stringify(chunkUsage(usage))}` : '';
   return closes ? `${counted},"system_fingerprint":"${FINGERPRINT}"` : counted;
 }

@@ -190,7 +190,7 @@ export class EventMaker {
       name: tool.name,
       ...(tool.namespace !== undefined && { namespace: tool.namespace }),
       [CALL_KINDS[type]!.field]: '',
-      status: 'in_progress',
+      ...(!isCustom && { status: 'in_progress' }),
     });
     const call = { index, held: isCustom ? '' : null };
     this.#calls.set(key, call);
