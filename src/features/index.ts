@@ -1,5 +1,6 @@
 import type { Gateway } from '../gateway/routes/route.ts';
+import { conversationRoutes } from './responses/gateway/conversation-routes.ts';
 import { responsesRoutes } from './responses/gateway/routes.ts';
 
 /** What each feature registers at the gateway; a host hands them to `createApp`. */
-export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [responsesRoutes];
+export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [responsesRoutes, conversationRoutes];

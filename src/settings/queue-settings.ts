@@ -187,6 +187,13 @@ export const QUEUE_SETTINGS = {
     max: TEN_YEARS_SECONDS,
     help: 'seconds that responses of /v1/responses are kept after they are made, with their items',
   },
+  conversations_retention_seconds: {
+    kind: 'seconds',
+    // OpenAI deletes none by itself.
+    min: 1,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that a conversation is kept after its last change; without it, until it is deleted',
+  },
   // This is OpenAI's retention for the output of a batch. An upload may set `expires_after`, and a file can be deleted.
   file_retention_seconds: {
     kind: 'seconds',

@@ -2,12 +2,12 @@ import { DatabaseSync } from 'node:sqlite';
 import type { QueueStub } from '../../src/asking/objects.ts';
 import type { ObjectHost } from '../../src/durable/host.ts';
 import type { Row } from '../../src/durable/ports.ts';
-import { newResponse, readCreate } from '../../src/features/responses/create-body.ts';
+import { inputItems, newItem, newResponse, readCreate } from '../../src/features/responses/create-body.ts';
 import { LISTENER, responsesAsk } from '../../src/features/responses/gateway/asks.ts';
 import { ownFields } from '../../src/features/responses/gateway/create.ts';
-import { ResponsesObject } from '../../src/features/responses/object/object.ts';
+import { ResponsesObject, type ResponsesSettings } from '../../src/features/responses/object/object.ts';
 import { begunResponse } from '../../src/features/responses/response-object.ts';
-import type { Fields, NewResponse } from '../../src/features/responses/types.ts';
+import type { EndedResponse, Fields, NewResponse } from '../../src/features/responses/types.ts';
 import type { Env } from '../../src/gateway/env.ts';
 import type { SubmitJob } from '../../src/queue/rpc.ts';
 import { playedObjects } from './objects.ts';
@@ -56,6 +56,17 @@ export function streamOf(events: readonly Fields[]): string {
     .join('');
 }
 
+const USUAL: ResponsesSettings = {
+  retention_seconds: 30 * 86_400,
+  conversations_retention_seconds: null,
+};
+
+/** The end of a response with one message. */
+export function ending(text: string, status: EndedResponse['status'] = 'completed'): EndedResponse {
+  const part = { type: 'output_text', text, annotations: [] };
+  return { status, body: '{}', output: [newItem({ type: 'message', role: 'assistant', content: [part] })] };
+}
+
 /** The object of responses over real SQLite and the rules of a real queue, with a clock that the test moves. */
 export class ResponsesHarness {
   readonly queue = new QueueHarness();
@@ -63,11 +74,13 @@ export class ResponsesHarness {
   readonly database = new DatabaseSync(':memory:');
   object!: ResponsesObject;
   alarmAt: number | null = null;
+  readonly #settings: ResponsesSettings;
   #clock = new VirtualClock();
   /** Counts up with each life of the object: an earlier one does nothing more. */
   #life = 0;
 
-  constructor() {
+  constructor(settings: Partial<ResponsesSettings> = {}) {
+    this.#settings = { ...USUAL, ...settings };
     this.restart();
   }
 
@@ -80,8 +93,7 @@ export class ResponsesHarness {
         relay: () => ({ openReplay: async (stream: number) => this.replay(stream).response }),
       }),
     };
-    const settings = { retention_seconds: 30 * 86_400 } as ConstructorParameters<typeof ResponsesObject>[1];
-    this.object = new ResponsesObject(this.#host(this.#life), settings, responsesAsk(env, 'q'));
+    this.object = new ResponsesObject(this.#host(this.#life), this.#settings, responsesAsk(env, 'q'));
   }
 
   /** The process of queue and gateway ends, and begins again. */
@@ -102,11 +114,24 @@ export class ResponsesHarness {
     const fields = readCreate({ model: 'tiny', input: 'Hi', background: true, ...body }, true);
     const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
     asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), this.#clock.now()));
-    const prepared = await this.object.prepare(asked, tenant);
+    const prepared = await this.object.prepare(asked, tenant, asked.id);
     if ('status' in prepared) throw new Error(prepared.message);
     if (isSubmitted) this.submit(asked);
     await settled();
     return asked;
+  }
+
+  /** Makes a conversation with these messages of the user. */
+  async conversation(tenant: string | null = null, ...texts: string[]): Promise<string> {
+    const items = texts.flatMap((text) => inputItems(text));
+    return (await this.object.createConversation(tenant, {}, items)).id;
+  }
+
+  /** Begins a response whose caller waits for it. */
+  async begin(body: Fields, tenant: string | null = null) {
+    const fields = readCreate({ model: 'tiny', input: 'Hi', ...body }, true);
+    const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
+    return { asked, said: await this.object.prepare(asked, tenant, `req-${asked.id}`) };
   }
 
   submit(asked: NewResponse): void {

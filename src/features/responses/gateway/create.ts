@@ -14,6 +14,7 @@ import { BodyFault, type CreateFields, newResponse, readCreate } from '../create
 import { begunResponse } from '../response-object.ts';
 import type { EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../types.ts';
 import { createInBackground } from './background.ts';
+import { whenFree } from './lock.ts';
 import { recorded } from './recorder.ts';
 
 /** The path of the route. */
@@ -43,9 +44,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
     asked = newResponse(fields, submitterOf(token), '{}');
     if (fields.background)
       asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
-    prepared = needsState(fields)
-      ? told(await callResponses(env, queueId, (responses) => responses.prepare(asked, viewer)))
-      : { history: [] };
+    prepared = needsState(fields) ? told(await prepare(context, asked, viewer)) : { history: [] };
   } catch (error) {
     release();
     throw error;
@@ -76,18 +75,41 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       look: lookAt,
       background: (work) => executionCtx.waitUntil(work),
     });
+    // A response that has begun early does not throw what comes after.
+    executionCtx.waitUntil(attempted.catch(unlock).catch(() => {}));
     const keep = async (ended: EndedResponse) => {
       if (!fields.store) return await unlock();
       await callResponses(env, queueId, (responses) => responses.keep(asked, ended, viewer));
     };
     const recording = { fields: ownFields(asked, fields.metadata), keep, lost: unlock };
     return await answer(env, request, attempted, hangUp, {
-      passing: (engineAnswer) => recorded(engineAnswer, recording),
+      passing: async (engineAnswer) => {
+        try {
+          return await recorded(engineAnswer, recording);
+        } catch (error) {
+          await unlock();
+          throw error;
+        }
+      },
     });
   } catch (error) {
     await unlock();
     throw error;
   }
+}
+
+/** Finds what a response goes on from, and locks its conversation. */
+async function prepare(
+  context: GatewayContext,
+  asked: NewResponse,
+  viewer: string | null,
+): Promise<Prepared | Refusal> {
+  const { env, req } = context;
+  const queueId = queueIdOf(env, req.raw);
+  const ownId = context.get('ownId');
+  const prepared = () => callResponses(env, queueId, (responses) => responses.prepare(asked, viewer, ownId));
+  const { conversation } = asked;
+  return conversation === null ? await prepared() : await whenFree(env, queueId, conversation, prepared);
 }
 
 /** Reads the fields that concern what is stored. @throws HttpError 400 */

@@ -77,5 +77,9 @@ function recorder(recording: Recording): TransformStream<Uint8Array, Uint8Array>
       if (held.length > 0) controller.enqueue(await events(joinBytes(held)));
       if (!isOver) await recording.lost();
     },
+    /** Is called when the caller is gone, or the answer breaks. */
+    async cancel() {
+      if (!isOver) await recording.lost();
+    },
   });
 }

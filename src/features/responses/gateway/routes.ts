@@ -6,7 +6,8 @@ import { cancelResponse } from './background.ts';
 import { createResponse, PATH } from './create.ts';
 import { deleteResponse, getResponse, listInputItems } from './reads.ts';
 
-const ITEMS: RouteRow['query'] = {
+/** The parameters of lists of items. */
+export const ITEMS: RouteRow['query'] = {
   limit: { description: 'Items of a page, 20 unless given, at most 100.', type: 'integer' },
   order: { description: 'The newest first, unless asc is given.', enum: ['asc', 'desc'] },
   after: { description: 'The last item of the page before.' },

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../durable/ports.ts';
+import { LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
 import type { EndedResponse, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
 import {
@@ -9,7 +10,6 @@ import {
   insertItems,
   insertResponse,
   itemsOf,
-  lengthOf,
   responsesOfRoot,
   type StoredResponse,
   saveConversation,
@@ -25,10 +25,9 @@ export interface Responses {
   now(): number;
   /** How long a response is stored, ms from its creation. */
   retentionMs: number;
+  /** How long a conversation is stored after its last change, ms; null: until it is deleted. */
+  conversationsMs: number | null;
 }
-
-/** The most items that a response may have before its own input. */
-const MOST_ITEMS = 1000;
 
 /** Whose responses a caller sees: those of a tenant; null: all. */
 export type Viewer = string | null;
@@ -48,14 +47,16 @@ interface Place {
 /**
  * Returns the items that come before a response's own input, and locks its conversation. A response in the background
  * is stored at once, as `queued`; any other is stored when it has ended.
+ * @param job the request of a caller that waits, as the queue knows it
  */
-export function prepare(on: Responses, asked: NewResponse, viewer: Viewer): Prepared | Refusal {
+export function prepare(on: Responses, asked: NewResponse, viewer: Viewer, job: string): Prepared | Refusal {
   const place = placeOf(on.sql, asked, viewer);
   if ('status' in place) return place;
   const items = itemsOf(on.sql, place.history);
   if (items.length > MOST_ITEMS) return TOO_LONG;
-  lock(on, asked);
-  if (asked.background) {
+  lock(on, asked, job);
+  // A call that met a restart is made once more.
+  if (asked.background && findResponse(on.sql, asked.id) === null) {
     const body = JSON.stringify({ ...JSON.parse(asked.echo), output: undefined, status: undefined });
     insertResponse(on.sql, { ...stored(on, asked, place), status: 'queued', body, ended_at: null });
   }
@@ -67,6 +68,8 @@ export function prepare(on: Responses, asked: NewResponse, viewer: Viewer): Prep
  * @returns false if what it goes on from has been deleted meanwhile; nothing is stored then
  */
 export function keep(on: Responses, asked: NewResponse, ended: EndedResponse, viewer: Viewer): boolean {
+  // A call that met a restart is made once more.
+  if (findResponse(on.sql, asked.id) !== null) return true;
   const place = placeOf(on.sql, asked, viewer);
   if ('status' in place) {
     unlock(on, asked.conversation, asked.id);
@@ -82,7 +85,7 @@ export function keep(on: Responses, asked: NewResponse, ended: EndedResponse, vi
  */
 export function end(on: Responses, response: StoredResponse, { status, body, output }: EndedResponse): void {
   if (isFinal(response.status) && response.ended_at !== null) return;
-  const numbers = insertItems(on.sql, output);
+  const numbers = insertItems(on.sql, output, response.tenant);
   const { conversation_id, input } = response;
   saveResponse(on.sql, {
     ...response,
@@ -90,7 +93,6 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
     body,
     output: numbers,
     ended_at: on.now(),
-    bytes: response.bytes + body.length + lengthOf(output),
   });
   if (status === 'completed' || status === 'incomplete') append(on, conversation_id, [...input, ...numbers]);
   unlock(on, conversation_id, response.id);
@@ -99,8 +101,10 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
 /** Deletes a response with those of its items that nothing else has. */
 export function remove(on: Responses, response: StoredResponse): void {
   const { sql } = on;
+  const { history, input, output, root, conversation_id } = response;
   deleteResponse(sql, response);
-  dropItems(sql, [...response.input, ...response.output], response.root, response.conversation_id);
+  // The responses before it may have left their items to it.
+  dropItems(sql, [...history, ...input, ...output], root, conversation_id ?? root);
 }
 
 /** Deletes those items that no other response of the chain and no conversation has. */
@@ -121,11 +125,11 @@ export function dropItems(
 /** Frees a conversation, if this response has it. */
 export function unlock(on: Responses, conversation: string | null, id: string): void {
   const found = conversation === null ? null : findConversation(on.sql, conversation);
-  if (found?.locked_by === id) saveConversation(on.sql, { ...found, locked_by: null });
+  if (found?.locked_by === id) saveConversation(on.sql, { ...found, ...UNLOCKED });
 }
 
 function stored(on: Responses, asked: NewResponse, { history, root }: Place): Omit<StoredResponse, 'seq'> {
-  const input = insertItems(on.sql, asked.input);
+  const input = insertItems(on.sql, asked.input, asked.tenant);
   const now = on.now();
   return {
     id: asked.id,
@@ -142,7 +146,6 @@ function stored(on: Responses, asked: NewResponse, { history, root }: Place): Om
     history,
     input,
     output: [],
-    bytes: lengthOf(asked.input),
     created_at: now,
     ended_at: null,
     expires_at: now + on.retentionMs,
@@ -163,46 +166,19 @@ function placeOf(sql: Sql, asked: NewResponse, viewer: Viewer): Place | Refusal 
 }
 
 function placeAfter(before: StoredResponse | null, id: string): Place | Refusal {
-  if (before === null) {
-    const message = `Previous response with id '${id.slice(0, 128)}' not found.`;
-    return { status: 400, message, code: 'previous_response_not_found', param: 'previous_response_id' };
-  }
+  if (before === null) return noPrevious(id);
   const { history, input, output, root, status } = before;
-  if (status === 'completed' || status === 'incomplete')
-    return { history: [...history, ...input, ...output], root };
-  const isOver = isFinal(status);
-  return {
-    status: 409,
-    message: isOver
-      ? `The previous response is ${status}, and cannot be gone on from; name one that is completed.`
-      : `The previous response is ${status}; go on from it once it is completed.`,
-    code: isOver ? 'previous_response_not_usable' : 'previous_response_not_ready',
-    param: 'previous_response_id',
-  };
+  if (status !== 'completed' && status !== 'incomplete') return notUsable(status);
+  return { history: [...history, ...input, ...output], root };
 }
 
-export function noConversation(id: string): Refusal {
-  const message = `Conversation with id '${id.slice(0, 128)}' not found.`;
-  return { status: 404, message, code: 'conversation_not_found', param: 'conversation' };
-}
+/** The lock of a conversation that nobody has. */
+export const UNLOCKED = { locked_by: null, lock_job: null, lock_over_at: null } as const;
 
-export const LOCKED: Refusal = {
-  status: 400,
-  message: 'Another process is currently operating on this conversation. Please retry in a few seconds.',
-  code: 'conversation_locked',
-  param: 'conversation',
-};
-
-const TOO_LONG: Refusal = {
-  status: 409,
-  message: `The response goes on from more than ${MOST_ITEMS} items; begin a new chain with those that matter.`,
-  code: 'resolved_snapshot_too_large',
-  param: null,
-};
-
-function lock(on: Responses, { conversation, id }: NewResponse): void {
+function lock(on: Responses, { conversation, id, background }: NewResponse, job: string): void {
   const found = conversation === null ? null : findConversation(on.sql, conversation);
-  if (found !== null) saveConversation(on.sql, { ...found, locked_by: id });
+  if (found === null) return;
+  saveConversation(on.sql, { ...found, ...UNLOCKED, locked_by: id, lock_job: background ? null : job });
 }
 
 function append(on: Responses, conversation: string | null, numbers: readonly number[]): void {

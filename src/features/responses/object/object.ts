@@ -1,12 +1,23 @@
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
-import type { EndedResponse, Fields, ItemsWanted, NewResponse, Prepared, Refusal } from '../types.ts';
+import type {
+  EndedResponse,
+  Fields,
+  Item,
+  ItemsWanted,
+  NewItem,
+  NewResponse,
+  Prepared,
+  Refusal,
+} from '../types.ts';
 import { Background, type BackgroundAsk } from './background.ts';
 import * as chains from './chains.ts';
+import * as conversations from './conversations.ts';
 import { dropEvents, readEvents } from './event-log.ts';
 import { begin } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
 import {
+  bytesByTenant,
   endedEvents,
   expiredResponses,
   findResponse,
@@ -23,12 +34,14 @@ const STEPS: TableSteps = { [FIRST_VERSION]: [] };
 /** An object that ended while responses are running begins again after this time, ms, at the latest. */
 const LOOK_AGAIN_MS = 60_000;
 
-/** At most this many responses are deleted in one commit. */
+/** At most this many responses, and conversations, are deleted in one commit. */
 const EXPIRED_AT_ONCE = 200;
 
 export interface ResponsesSettings {
   /** How long responses are stored, seconds from their creation. */
   retention_seconds: number;
+  /** How long conversations are stored, seconds from their last change; null: until they are deleted. */
+  conversations_retention_seconds: number | null;
 }
 
 /** A response for its caller, with what a reader of its stream has to know. */
@@ -66,10 +79,16 @@ export class ResponsesObject implements HostedObject {
   readonly #on: chains.Responses;
   readonly #background: Background;
 
-  constructor(host: ObjectHost, { retention_seconds }: ResponsesSettings, ask: BackgroundAsk) {
+  constructor(host: ObjectHost, settings: ResponsesSettings, ask: BackgroundAsk) {
     this.#host = host;
     createTables(host.sql, RESPONSES_TABLES, STEPS);
-    this.#on = { sql: host.sql, now: () => host.now(), retentionMs: retention_seconds * 1000 };
+    const { retention_seconds, conversations_retention_seconds: conversationsSeconds } = settings;
+    this.#on = {
+      sql: host.sql,
+      now: () => host.now(),
+      retentionMs: retention_seconds * 1000,
+      conversationsMs: conversationsSeconds === null ? null : conversationsSeconds * 1000,
+    };
     this.#background = new Background({
       on: this.#on,
       ask,
@@ -82,9 +101,12 @@ export class ResponsesObject implements HostedObject {
     this.#look();
   }
 
-  /** Finds what a response goes on from, and locks its conversation; stores a response in the background as queued. */
-  async prepare(asked: NewResponse, viewer: chains.Viewer): Promise<Prepared | Refusal> {
-    const prepared = chains.prepare(this.#on, asked, viewer);
+  /**
+   * Finds what a response goes on from, and locks its conversation; stores a response in the background as queued.
+   * @param job the request of a caller that waits, as the queue knows it
+   */
+  async prepare(asked: NewResponse, viewer: chains.Viewer, job: string): Promise<Prepared | Refusal> {
+    const prepared = chains.prepare(this.#on, asked, viewer, job);
     if (!asked.background || 'status' in prepared) return prepared;
     begin(this.#on, asked.id);
     this.#look();
@@ -109,6 +131,85 @@ export class ResponsesObject implements HostedObject {
   /** Frees the conversation of a response that did not come to its end. */
   async release(conversation: string, id: string): Promise<void> {
     chains.unlock(this.#on, conversation, id);
+    this.#setAlarm();
+  }
+
+  async createConversation(
+    tenant: string | null,
+    metadata: Fields,
+    items: readonly NewItem[],
+  ): Promise<conversations.ConversationView> {
+    const made = conversations.create(this.#on, tenant, metadata, items);
+    this.#setAlarm();
+    return made;
+  }
+
+  async getConversation(
+    id: string,
+    viewer: chains.Viewer,
+  ): Promise<conversations.ConversationView | Refusal> {
+    return conversations.get(this.#on, id, viewer);
+  }
+
+  async changeConversation(
+    id: string,
+    metadata: Fields,
+    viewer: chains.Viewer,
+  ): Promise<conversations.ConversationView | Refusal> {
+    return conversations.change(this.#on, id, metadata, viewer);
+  }
+
+  /** Deletes a conversation. @returns why it is not; null: it is */
+  async removeConversation(id: string, viewer: chains.Viewer): Promise<Refusal | null> {
+    return conversations.remove(this.#on, id, viewer);
+  }
+
+  async addItems(
+    id: string,
+    items: readonly NewItem[],
+    viewer: chains.Viewer,
+  ): Promise<{ items: Item[] } | Refusal> {
+    return conversations.addItems(this.#on, id, items, viewer);
+  }
+
+  async conversationItems(
+    id: string,
+    wanted: ItemsWanted,
+    viewer: chains.Viewer,
+  ): Promise<ItemPage | Refusal> {
+    return conversations.listItems(this.#on, id, wanted, viewer);
+  }
+
+  async conversationItem(
+    id: string,
+    itemId: string,
+    viewer: chains.Viewer,
+  ): Promise<{ item: Item } | Refusal> {
+    return conversations.getItem(this.#on, id, itemId, viewer);
+  }
+
+  /** Takes an item out of a conversation. */
+  async removeItem(
+    id: string,
+    itemId: string,
+    viewer: chains.Viewer,
+  ): Promise<conversations.ConversationView | Refusal> {
+    return conversations.removeItem(this.#on, id, itemId, viewer);
+  }
+
+  /** Returns the request of the caller for whom a conversation is locked; null: nobody waits who could be gone. */
+  async lockJob(conversation: string): Promise<string | null> {
+    return conversations.lockJob(this.#on, conversation);
+  }
+
+  /** Takes what the queue said of the request for which a conversation is locked. @returns whether it is free */
+  async checkLock(conversation: string, job: string, isOver: boolean): Promise<boolean> {
+    return conversations.checkLock(this.#on, conversation, job, isOver);
+  }
+
+  /** Returns the bytes that are stored for each tenant. */
+  async stored(): Promise<{ tenant: string | null; bytes: number }[]> {
+    return bytesByTenant(this.#on.sql);
   }
 
   /** Returns a response; null: there is none. */
@@ -171,6 +272,7 @@ export class ResponsesObject implements HostedObject {
     const now = this.#host.now();
     for (const response of endedEvents(sql, now, EXPIRED_AT_ONCE)) dropEvents(sql, response);
     for (const response of expiredResponses(sql, now, EXPIRED_AT_ONCE)) chains.remove(this.#on, response);
+    conversations.expire(this.#on, EXPIRED_AT_ONCE);
     this.#look();
   }
 
@@ -183,7 +285,9 @@ export class ResponsesObject implements HostedObject {
   #setAlarm(): void {
     const { sql } = this.#on;
     const again = isAnyRunning(sql) ? this.#host.now() + LOOK_AGAIN_MS : null;
-    const times = [nextExpiry(sql), nextEventsEnd(sql), again].filter((at) => at !== null);
+    const times = [nextExpiry(sql), nextEventsEnd(sql), conversations.nextExpiry(this.#on), again].filter(
+      (at) => at !== null,
+    );
     const at = times.length === 0 ? null : Math.min(...times);
     const set = this.#host.alarm.get();
     if (at !== null && (set === null || set > at)) this.#host.alarm.set(at);

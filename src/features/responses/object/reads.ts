@@ -30,7 +30,20 @@ export function inputPage(
   return { data: rest.slice(0, limit).map(itemView), has_more: rest.length > limit };
 }
 
-function itemView({ id, json }: NewItem): Item {
+/** Returns an item as callers read it: a message has its content in parts, however it was given. */
+export function itemView({ id, json }: NewItem): Item {
   const fields = JSON.parse(json) as Fields;
-  return { type: 'message', ...fields, id };
+  const { type = 'message', role, content } = fields;
+  if (type !== 'message') return { ...fields, type: String(type), id };
+  return {
+    status: 'completed',
+    ...fields,
+    type,
+    id,
+    ...(typeof content === 'string' && { content: [textPart(role, content)] }),
+  };
+}
+
+function textPart(role: unknown, text: string): Fields {
+  return role === 'assistant' ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text };
 }

@@ -25,7 +25,6 @@ export const RESPONSES_TABLES: readonly string[] = [
      history BLOB NOT NULL,
      input BLOB NOT NULL,
      output BLOB NOT NULL,
-     bytes INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
      ended_at INTEGER,
      expires_at INTEGER NOT NULL,
@@ -38,21 +37,25 @@ export const RESPONSES_TABLES: readonly string[] = [
   `CREATE INDEX responses_tenant ON responses (tenant, seq)`,
   `CREATE INDEX responses_running ON responses (seq) WHERE ended_at IS NULL`,
   `CREATE INDEX responses_events ON responses (events_until) WHERE events_until IS NOT NULL`,
+  // owner: the number of the tenant.
   `CREATE TABLE items (
      number INTEGER PRIMARY KEY,
      id TEXT NOT NULL,
+     owner INTEGER NOT NULL,
      json TEXT NOT NULL
    )`,
-  // locked_by: the id of the response that is being made in the conversation.
+  // locked_by: the id of the response that is being made in the conversation. lock_job: the request of its caller, who
+  // waits for it; null: it is in the background. lock_over_at: when the queue first said that this request is over.
   `CREATE TABLE conversations (
      id TEXT PRIMARY KEY,
      tenant TEXT,
      metadata TEXT NOT NULL,
      items BLOB NOT NULL,
-     bytes INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
      changed_at INTEGER NOT NULL,
-     locked_by TEXT
+     locked_by TEXT,
+     lock_job TEXT,
+     lock_over_at INTEGER
    )`,
   `CREATE INDEX conversations_tenant ON conversations (tenant)`,
   `CREATE INDEX conversations_change ON conversations (changed_at)`,
@@ -65,7 +68,29 @@ export const RESPONSES_TABLES: readonly string[] = [
      events TEXT NOT NULL,
      PRIMARY KEY (response, first)
    ) WITHOUT ROWID`,
+  // What is stored for each tenant, in bytes of JSON; '' is that of callers without one.
+  `CREATE TABLE tenants (
+     number INTEGER PRIMARY KEY,
+     name TEXT NOT NULL UNIQUE,
+     bytes INTEGER NOT NULL DEFAULT 0
+   )`,
+  ...counted('items', 'json', (row) => `number = ${row}.owner`),
+  ...counted('responses', 'body', (row) => `name = coalesce(${row}.tenant, '')`),
+  ...counted('conversations', 'metadata', (row) => `name = coalesce(${row}.tenant, '')`),
 ];
+
+/** Returns triggers that count a column of a table against the tenant of the row. */
+function counted(table: string, column: string, whose: (row: string) => string): string[] {
+  const length = (row: string) => `length(CAST(${row}.${column} AS BLOB))`;
+  const add = (event: string, bytes: string, row: string) =>
+    `CREATE TRIGGER ${table}_${event.toLowerCase()} AFTER ${event === 'UPDATE' ? `UPDATE OF ${column}` : event} ON ${table}
+     BEGIN UPDATE tenants SET bytes = bytes + ${bytes} WHERE ${whose(row)}; END`;
+  return [
+    add('INSERT', length('new'), 'new'),
+    add('UPDATE', `${length('new')} - ${length('old')}`, 'new'),
+    add('DELETE', `-${length('old')}`, 'old'),
+  ];
+}
 
 /** A response as it is stored. */
 export interface StoredResponse {
@@ -86,7 +111,6 @@ export interface StoredResponse {
   history: number[];
   input: number[];
   output: number[];
-  bytes: number;
   /** Epoch ms; `ended_at` is null until the response is final. */
   created_at: number;
   ended_at: number | null;
@@ -103,15 +127,17 @@ export interface StoredConversation {
   /** JSON of an object. */
   metadata: string;
   items: number[];
-  bytes: number;
+  /** Epoch ms. */
   created_at: number;
   changed_at: number;
   locked_by: string | null;
+  lock_job: string | null;
+  lock_over_at: number | null;
 }
 
 const COLUMNS = [
   ...['id', 'tenant', 'token_name', 'model', 'status', 'is_background', 'is_streamed', 'previous_id'],
-  ...['conversation_id', 'root', 'body', 'history', 'input', 'output', 'bytes', 'created_at', 'ended_at'],
+  ...['conversation_id', 'root', 'body', 'history', 'input', 'output', 'created_at', 'ended_at'],
   ...['expires_at', 'fence', 'has_output', 'events_until'],
 ] as const;
 
@@ -207,10 +233,20 @@ function responseOf(row: Row): StoredResponse {
   };
 }
 
-/** Stores items and returns their numbers. */
-export function insertItems(sql: Sql, items: readonly NewItem[]): number[] {
+/** Returns the number of a tenant, which has one from now on. */
+export function numberOfTenant(sql: Sql, tenant: string | null): number {
+  const find = () => sql.exec(`SELECT number FROM tenants WHERE name = ?`, tenant ?? '')[0];
+  const known = find();
+  if (known === undefined) sql.exec(`INSERT INTO tenants (name) VALUES (?)`, tenant ?? '');
+  return Number((known ?? find())!.number);
+}
+
+/** Stores items of a tenant and returns their numbers. */
+export function insertItems(sql: Sql, items: readonly NewItem[], tenant: string | null): number[] {
+  const owner = numberOfTenant(sql, tenant);
   return items.map(({ id, json }) => {
-    const [row] = sql.exec(`INSERT INTO items (id, json) VALUES (?, ?) RETURNING number`, id, json);
+    const insert = `INSERT INTO items (id, owner, json) VALUES (?, ?, ?) RETURNING number`;
+    const [row] = sql.exec(insert, id, owner, json);
     return Number(row!.number);
   });
 }
@@ -227,11 +263,6 @@ export function deleteItems(sql: Sql, numbers: Iterable<number>): void {
   for (const number of numbers) sql.exec(`DELETE FROM items WHERE number = ?`, number);
 }
 
-/** Returns the length of items as they are counted against a tenant, in characters. */
-export function lengthOf(items: readonly NewItem[]): number {
-  return items.reduce((sum, { json }) => sum + json.length, 0);
-}
-
 export function findConversation(sql: Sql, id: string): StoredConversation | null {
   const [row] = sql.exec(`SELECT * FROM conversations WHERE id = ?`, id);
   if (!row) return null;
@@ -239,21 +270,43 @@ export function findConversation(sql: Sql, id: string): StoredConversation | nul
 }
 
 export function saveConversation(sql: Sql, conversation: StoredConversation): void {
-  const { id, tenant, metadata, items, bytes, created_at, changed_at, locked_by } = conversation;
+  const { id, tenant, metadata, created_at, changed_at, locked_by, lock_job, lock_over_at } = conversation;
+  numberOfTenant(sql, tenant);
   sql.exec(
-    `INSERT OR REPLACE INTO conversations (id, tenant, metadata, items, bytes, created_at, changed_at, locked_by)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    ...[id, tenant, metadata, packItems(items), bytes, created_at, changed_at, locked_by],
+    `INSERT INTO conversations
+       (id, tenant, metadata, items, created_at, changed_at, locked_by, lock_job, lock_over_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (id) DO UPDATE SET metadata = excluded.metadata, items = excluded.items,
+       changed_at = excluded.changed_at, locked_by = excluded.locked_by, lock_job = excluded.lock_job,
+       lock_over_at = excluded.lock_over_at`,
+    ...[id, tenant, metadata, packItems(conversation.items), created_at, changed_at],
+    ...[locked_by, lock_job, lock_over_at],
   );
+}
+
+/** Returns the conversations without a lock that were last changed before a time, the oldest first. */
+export function idleConversations(sql: Sql, before: number, most: number): StoredConversation[] {
+  return sql
+    .exec(
+      `SELECT id FROM conversations WHERE changed_at <= ? AND locked_by IS NULL ORDER BY changed_at LIMIT ?`,
+      ...[before, most],
+    )
+    .map(({ id }) => findConversation(sql, String(id))!);
+}
+
+/** Returns when the conversation without a lock was changed that has been idle for longest; null: there is none. */
+export function longestIdle(sql: Sql): number | null {
+  const [row] = sql.exec(`SELECT min(changed_at) AS at FROM conversations WHERE locked_by IS NULL`);
+  return row?.at == null ? null : Number(row.at);
 }
 
 export function deleteConversation(sql: Sql, id: string): void {
   sql.exec(`DELETE FROM conversations WHERE id = ?`, id);
 }
 
-/** Returns the characters that are stored for a tenant. */
-export function bytesOfTenant(sql: Sql, tenant: string | null): number {
-  const of = (table: string) =>
-    Number(sql.exec(`SELECT sum(bytes) AS sum FROM ${table} WHERE tenant IS ?`, tenant)[0]?.sum ?? 0);
-  return of('responses') + of('conversations');
+/** Returns the bytes that are stored for each tenant that has any. */
+export function bytesByTenant(sql: Sql): { tenant: string | null; bytes: number }[] {
+  return sql
+    .exec(`SELECT name, bytes FROM tenants WHERE bytes > 0 ORDER BY name`)
+    .map(({ name, bytes }) => ({ tenant: String(name) || null, bytes: Number(bytes) }));
 }

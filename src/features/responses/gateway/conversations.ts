@@ -1,0 +1,140 @@
+import { readerOf, submitterOf, viewerOf } from '../../../gateway/auth/authorize.ts';
+import { readValue } from '../../../gateway/bodies/body.ts';
+import { mostBodyBytes } from '../../../gateway/inference/read-request.ts';
+import { callResponses } from '../../../gateway/objects/calls.ts';
+import { queueIdOf } from '../../../gateway/objects/ids.ts';
+import type { GatewayContext } from '../../../gateway/routes/route.ts';
+import { fieldsOf } from '../../../protocol/index.ts';
+import { BodyFault, metadataOf, newItem } from '../create-body.ts';
+import type { Fields, NewItem, Refusal } from '../types.ts';
+import { refused, told } from './create.ts';
+import { whenFree } from './lock.ts';
+import { itemsWanted, listOf } from './reads.ts';
+
+/** The most items that are added at a time. */
+const MOST_ADDED = 20;
+
+/** Answers `POST /v1/conversations`. */
+export async function createConversation(context: GatewayContext): Promise<Response> {
+  const { env, req } = context;
+  const { tenant } = submitterOf(context.get('token'));
+  const body = fieldsOf(await bodyOf(context));
+  const [metadata, items] = reading(() => [metadataOf(body.metadata), itemsOf(body.items ?? [])] as const);
+  const made = await callResponses(env, queueIdOf(env, req.raw), (responses) =>
+    responses.createConversation(tenant, metadata, items),
+  );
+  return context.json(made);
+}
+
+/** Answers `GET /v1/conversations/{id}`. */
+export async function getConversation(context: GatewayContext): Promise<Response> {
+  const { id, queueId, reader } = asked(context);
+  return context.json(
+    told(await callResponses(context.env, queueId, (responses) => responses.getConversation(id, reader))),
+  );
+}
+
+/** Answers `POST /v1/conversations/{id}`: the metadata is changed. */
+export async function changeConversation(context: GatewayContext): Promise<Response> {
+  const { id, queueId, reader } = asked(context);
+  const body = fieldsOf(await bodyOf(context));
+  const metadata = reading(() => metadataOf(body.metadata));
+  return context.json(
+    told(
+      await callResponses(context.env, queueId, (responses) =>
+        responses.changeConversation(id, metadata, reader),
+      ),
+    ),
+  );
+}
+
+/** Answers `DELETE /v1/conversations/{id}`. */
+export async function deleteConversation(context: GatewayContext): Promise<Response> {
+  const { id, queueId, viewer } = asked(context);
+  const refusal = await whenFree(context.env, queueId, id, async () =>
+    callResponses(context.env, queueId, (responses) => responses.removeConversation(id, viewer)),
+  );
+  if (refusal !== null) throw refused(refusal);
+  return context.json({ id, object: 'conversation.deleted', deleted: true });
+}
+
+/** Answers `POST /v1/conversations/{id}/items`. */
+export async function addItems(context: GatewayContext): Promise<Response> {
+  const { id, queueId, reader } = asked(context);
+  const body = fieldsOf(await bodyOf(context));
+  const added = reading(() => itemsOf(body.items));
+  const { items } = told(
+    await whenFree(context.env, queueId, id, async () =>
+      callResponses(context.env, queueId, (responses) => responses.addItems(id, added, reader)),
+    ),
+  );
+  return context.json(listOf({ data: items, has_more: false }));
+}
+
+/** Answers `GET /v1/conversations/{id}/items`. */
+export async function listConversationItems(context: GatewayContext): Promise<Response> {
+  const { id, queueId, reader } = asked(context);
+  const wanted = itemsWanted(context);
+  const page = told(
+    await callResponses(context.env, queueId, (responses) => responses.conversationItems(id, wanted, reader)),
+  );
+  return context.json(listOf(page));
+}
+
+/** Answers `GET /v1/conversations/{id}/items/{item_id}`. */
+export async function getItem(context: GatewayContext): Promise<Response> {
+  const { id, queueId, reader } = asked(context);
+  const itemId = context.req.param('item')!;
+  const { item } = told(
+    await callResponses(context.env, queueId, (responses) => responses.conversationItem(id, itemId, reader)),
+  );
+  return context.json(item);
+}
+
+/** Answers `DELETE /v1/conversations/{id}/items/{item_id}` with the conversation, as OpenAI does. */
+export async function deleteItem(context: GatewayContext): Promise<Response> {
+  const { id, queueId, viewer } = asked(context);
+  const itemId = context.req.param('item')!;
+  const conversation = told(
+    await whenFree(context.env, queueId, id, async () =>
+      callResponses(context.env, queueId, (responses) => responses.removeItem(id, itemId, viewer)),
+    ),
+  );
+  return context.json(conversation);
+}
+
+/** Returns which conversation a request is about, and whose conversations its caller may read and delete. */
+function asked(context: GatewayContext) {
+  const { env, req } = context;
+  const token = context.get('token');
+  return {
+    id: req.param('id')!,
+    queueId: queueIdOf(env, req.raw),
+    reader: readerOf(token, env),
+    viewer: viewerOf(token),
+  };
+}
+
+/** Reads a body, which may be left out. */
+async function bodyOf({ env, req }: GatewayContext): Promise<unknown> {
+  if (req.raw.body === null) return {};
+  return await readValue(req.raw, env, mostBodyBytes(env));
+}
+
+function reading<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof BodyFault)) throw error;
+    const { message, code, param } = error;
+    throw refused({ status: 400, message, code, param } satisfies Refusal);
+  }
+}
+
+/** @throws BodyFault */
+function itemsOf(value: unknown): NewItem[] {
+  const isItem = (item: unknown) => typeof item === 'object' && item !== null && !Array.isArray(item);
+  if (Array.isArray(value) && value.length <= MOST_ADDED && value.every(isItem))
+    return value.map((item) => newItem(item as Fields));
+  throw new BodyFault(`items: expected an array of up to ${MOST_ADDED} items.`, 'items');
+}

@@ -1,0 +1,43 @@
+import { isFinal, type Refusal, type ResponseStatus } from './types.ts';
+
+/** What callers are told where a response cannot be made from what is stored; OpenAI's words where it has some. */
+
+/** The most items that a response may have before its own input. */
+export const MOST_ITEMS = 1000;
+
+export const TOO_LONG: Refusal = {
+  status: 409,
+  message: `There would be more than ${MOST_ITEMS} items before a response; begin anew with those that matter.`,
+  code: 'resolved_snapshot_too_large',
+  param: null,
+};
+
+export const LOCKED: Refusal = {
+  status: 400,
+  message: 'Another process is currently operating on this conversation. Please retry in a few seconds.',
+  code: 'conversation_locked',
+  param: 'conversation',
+};
+
+export function noConversation(id: string): Refusal {
+  const message = `Conversation with id '${id.slice(0, 128)}' not found.`;
+  return { status: 404, message, code: 'conversation_not_found', param: 'conversation' };
+}
+
+export function noPrevious(id: string): Refusal {
+  const message = `Previous response with id '${id.slice(0, 128)}' not found.`;
+  return { status: 400, message, code: 'previous_response_not_found', param: 'previous_response_id' };
+}
+
+/** Refuses to go on from a response that did not come to an end, or has not yet. */
+export function notUsable(status: ResponseStatus): Refusal {
+  const isOver = isFinal(status);
+  return {
+    status: 409,
+    message: isOver
+      ? `The previous response is ${status}, and cannot be gone on from; name one that is completed.`
+      : `The previous response is ${status}; go on from it once it is completed.`,
+    code: isOver ? 'previous_response_not_usable' : 'previous_response_not_ready',
+    param: 'previous_response_id',
+  };
+}
