@@ -1,5 +1,5 @@
-import { EventEnds, eventData, joinBytes, splitEvents } from '../../../protocol/index.ts';
-import { endedResponse, eventText, jsonObject } from '../response-object.ts';
+import { EventEnds, engineMessage, eventData, joinBytes, splitEvents } from '../../../protocol/index.ts';
+import { endedResponse, eventText, jsonObject, type ResponseError } from '../response-object.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
 /** What the gateway does with the answer of an engine on its way to the caller. */
@@ -25,7 +25,7 @@ export async function recorded(answer: Response, recording: Recording): Promise<
     return answer;
   }
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-  if (isStream) return new Response(answer.body.pipeThrough(recorder(recording)), answer);
+  if (isStream) return new Response(recordedStream(answer.body, recording), answer);
   const text = await answer.text();
   const response = jsonObject(text);
   const headers = new Headers(answer.headers);
@@ -40,46 +40,131 @@ export async function recorded(answer: Response, recording: Recording): Promise<
   return new Response(JSON.stringify(whole), { status: answer.status, headers });
 }
 
-function recorder(recording: Recording): TransformStream<Uint8Array, Uint8Array> {
-  const ends = new EventEnds();
-  let held: Uint8Array[] = [];
-  let isOver = false;
-  const decoder = new TextDecoder();
-  const events = async (bytes: Uint8Array): Promise<Uint8Array> => {
-    const text = decoder.decode(bytes);
+/**
+ * Passes an engine's stream on. One that breaks off after its beginning ends with `response.failed` instead of an error
+ * event or a broken connection: nothing else tells a caller of this API that its response is over.
+ */
+function recordedStream(body: ReadableStream<Uint8Array>, recording: Recording): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  const events = new RecordedEvents(recording);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        for (;;) {
+          const { value, done, error } = await reader.read().then(
+            (read) => ({ ...read, error: null }),
+            (error: unknown) => ({ value: undefined, done: true, error }),
+          );
+          const passed = done ? await events.end(error) : await events.pass(value!);
+          if (passed.byteLength > 0) controller.enqueue(passed);
+          if (done) return error !== null && !events.hasBegun ? controller.error(error) : controller.close();
+          if (passed.byteLength > 0) return;
+        }
+      },
+      async cancel(reason) {
+        await reader.cancel(reason);
+        await events.left();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+const NOTHING = new Uint8Array();
+const NUMBER = '"sequence_number":';
+const BROKE_OFF = 'The engine or its worker ended in the middle of the response.';
+
+/** Matches an event that says that the stream broke off. */
+const IS_ERROR = /^(?:event: error\n|data: \{[^\n]*"type": ?"error")/;
+
+/** The events of an answer, as its caller gets them. */
+class RecordedEvents {
+  readonly #recording: Recording;
+  readonly #ends = new EventEnds();
+  readonly #decoder = new TextDecoder();
+  #held: Uint8Array[] = [];
+  /** The sequence number of the next event. */
+  #next = 0;
+  /** The response as it began; null: it has not. */
+  #begun: Fields | null = null;
+  #error = BROKE_OFF;
+  #isOver = false;
+
+  constructor(recording: Recording) {
+    this.#recording = recording;
+  }
+
+  /** Whether the caller knows the response. */
+  get hasBegun(): boolean {
+    return this.#begun !== null;
+  }
+
+  /** Takes a piece of the stream. @returns the events that end in it */
+  async pass(piece: Uint8Array): Promise<Uint8Array> {
+    const end = this.#ends.see(piece);
+    if (end === 0) {
+      this.#held.push(piece.slice());
+      return NOTHING;
+    }
+    const whole = joinBytes([...this.#held, piece.subarray(0, end)]);
+    this.#held = end < piece.byteLength ? [piece.slice(end)] : [];
+    const text = this.#decoder.decode(whole);
     // Most pieces are deltas, whose bytes stay as they are.
-    if (!text.includes('"response":')) return bytes;
+    if (!text.includes('"response":') && !text.includes('error')) {
+      this.#count(text);
+      return whole;
+    }
     const passed: string[] = [];
-    for (const event of splitEvents(text)) passed.push(await one(event));
+    for (const event of splitEvents(text)) passed.push(await this.#one(event));
     return encoder.encode(passed.join(''));
-  };
-  const one = async (event: string): Promise<string> => {
+  }
+
+  /** Ends the stream. @returns what the caller gets of it yet @param error what broke it; null: nothing did */
+  async end(error: unknown): Promise<Uint8Array> {
+    if (this.#isOver) return NOTHING;
+    this.#isOver = true;
+    if (this.#begun === null) {
+      await this.#recording.lost();
+      return error === null ? joinBytes(this.#held) : NOTHING;
+    }
+    const response = {
+      ...this.#begun,
+      status: 'failed',
+      error: { code: 'server_error', message: this.#error } satisfies ResponseError,
+    };
+    await this.#recording.keep(endedResponse(response));
+    return encoder.encode(eventText({ type: 'response.failed', sequence_number: this.#next, response }));
+  }
+
+  /** The caller has left. */
+  async left(): Promise<void> {
+    if (!this.#isOver) await this.#recording.lost();
+    this.#isOver = true;
+  }
+
+  /** Notes the last sequence number in a text, if it has one. */
+  #count(text: string): void {
+    const at = text.lastIndexOf(NUMBER);
+    if (at >= 0) this.#next = Number.parseInt(text.slice(at + NUMBER.length), 10) + 1;
+  }
+
+  async #one(event: string): Promise<string> {
+    if (this.#begun !== null && !this.#isOver && IS_ERROR.test(event)) {
+      const { message, error } = jsonObject(eventData(event)) ?? {};
+      this.#error = engineMessage({ error, message }) ?? BROKE_OFF;
+      return '';
+    }
+    this.#count(event);
     if (!HAS_RESPONSE.test(event)) return event;
     const data = jsonObject(eventData(event));
     const response = Object(data?.response) as Fields;
     if (data === null) return event;
-    const whole = { ...response, ...recording.fields };
+    const whole = { ...response, ...this.#recording.fields };
+    this.#begun ??= whole;
     if (!isFinal(String(response.status))) return eventText({ ...data, response: whole });
-    if (!isOver) await recording.keep(endedResponse(whole));
-    isOver = true;
+    if (!this.#isOver) await this.#recording.keep(endedResponse(whole));
+    this.#isOver = true;
     // vLLM names the end of every response "completed".
     return eventText({ ...data, type: `response.${String(response.status)}`, response: whole });
-  };
-  return new TransformStream({
-    async transform(piece, controller) {
-      const end = ends.see(piece);
-      if (end === 0) return void held.push(piece.slice());
-      const whole = joinBytes([...held, piece.subarray(0, end)]);
-      held = end < piece.byteLength ? [piece.slice(end)] : [];
-      controller.enqueue(await events(whole));
-    },
-    async flush(controller) {
-      if (held.length > 0) controller.enqueue(await events(joinBytes(held)));
-      if (!isOver) await recording.lost();
-    },
-    /** Is called when the caller is gone, or the answer breaks. */
-    async cancel() {
-      if (!isOver) await recording.lost();
-    },
-  });
+  }
 }

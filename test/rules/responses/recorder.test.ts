@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { recorded } from '../../../src/features/responses/gateway/recorder.ts';
+import { eventsIn } from '../../../src/features/responses/object/job-end.ts';
+import { eventText } from '../../../src/features/responses/response-object.ts';
+import type { EndedResponse, Fields } from '../../../src/features/responses/types.ts';
+
+const RESPONSE = { id: 'resp_engine', object: 'response', status: 'in_progress', output: [] };
+const CREATED = eventText({ type: 'response.created', sequence_number: 0, response: RESPONSE });
+const DELTA = eventText({ type: 'response.output_text.delta', sequence_number: 7, delta: 'an "error"' });
+const ERROR = `event: error\ndata: {"type":"error","sequence_number":0,"code":"engine_died","message":"it is gone","error":{"message":"it is gone"}}\n\n`;
+
+/** The stream of an engine, which breaks behind these pieces or ends. */
+function streamed(pieces: string[], breaks: boolean): Response {
+  const left = pieces.values();
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const { value, done } = left.next();
+      if (!done) controller.enqueue(new TextEncoder().encode(value));
+      else if (breaks) controller.error(new Error('broken'));
+      else controller.close();
+    },
+  });
+  return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+}
+
+async function pass(pieces: string[], breaks = false) {
+  const kept: EndedResponse[] = [];
+  let lost = 0;
+  const response = await recorded(streamed(pieces, breaks), {
+    fields: { id: 'resp_ours' },
+    keep: async (ended) => void kept.push(ended),
+    lost: async () => {
+      lost += 1;
+    },
+  });
+  return { response, kept, lost: () => lost };
+}
+
+const FAILED = (sequence_number: number, message: unknown): Fields => ({
+  type: 'response.failed',
+  sequence_number,
+  response: { ...RESPONSE, id: 'resp_ours', status: 'failed', error: { code: 'server_error', message } },
+});
+
+describe('a stream that breaks off', () => {
+  it.each([
+    ['with an error event', [CREATED, DELTA, ERROR], false, 8, 'it is gone'],
+    ['without a word', [CREATED, DELTA], false, 8, expect.any(String)],
+    ['with its connection', [CREATED, DELTA, DELTA.slice(0, 20)], true, 8, expect.any(String)],
+    ['behind its beginning', [CREATED], true, 1, expect.any(String)],
+  ])('%s ends with response.failed', async (_, pieces, breaks, number, message) => {
+    const { response, kept, lost } = await pass(pieces, breaks);
+    const events = eventsIn(await response.text());
+    expect(events.at(-1)).toEqual(FAILED(number, message));
+    expect(events.filter(({ type }) => type === 'response.output_text.delta')).toHaveLength(
+      pieces.includes(DELTA) ? 1 : 0,
+    );
+    expect(events.map(({ type }) => type)).not.toContain('error');
+    expect(kept).toMatchObject([{ status: 'failed' }]);
+    expect(lost()).toBe(0);
+  });
+
+  it('stays an error where no response has begun', async () => {
+    const { response, kept, lost } = await pass([ERROR]);
+    expect(await response.text()).toBe(ERROR);
+    expect([kept, lost()]).toEqual([[], 1]);
+    const broken = await pass([], true);
+    await expect(broken.response.text()).rejects.toThrow('broken');
+    expect(broken.lost()).toBe(1);
+  });
+});
+
+it('a caller that leaves in the middle leaves no response', async () => {
+  const { response, kept, lost } = await pass([CREATED, DELTA]);
+  const reader = response.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  expect([kept, lost()]).toEqual([[], 1]);
+});
+
+it('a stream that ends is kept as it ended', async () => {
+  const done = { ...RESPONSE, status: 'completed' };
+  const end = eventText({ type: 'response.completed', sequence_number: 8, response: done });
+  const { response, kept, lost } = await pass([CREATED, DELTA + end]);
+  expect(await response.text()).toBe([CREATED, DELTA, end].join('').replaceAll('resp_engine', 'resp_ours'));
+  expect(kept).toMatchObject([{ status: 'completed' }]);
+  expect(lost()).toBe(0);
+});
