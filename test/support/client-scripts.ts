@@ -1,16 +1,16 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 
 /** What a script of test/clients prints as its last line. */
 export async function ranScript(
-  python: string,
+  program: string,
   script: string,
   ...args: string[]
 ): Promise<Record<string, unknown>> {
-  const file = join(import.meta.dirname, '../clients', script);
+  const file = resolve(import.meta.dirname, '../clients', script);
   // A proxy of the environment must not come between.
   const env = { ...process.env, NO_PROXY: '*', no_proxy: '*' };
-  const { stdout } = await promisify(execFile)(python, [file, ...args], { env });
+  const { stdout } = await promisify(execFile)(program, [file, ...args], { env });
   return JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown>;
 }
