@@ -71,7 +71,9 @@ function withTerms(command: Command): Command {
     .option('--expires <when>', 'when it expires: 90d, 12h, or a date')
     .option('--weight <number>', 'its share of the slots while others wait: 2 gets twice as much as 1')
     .option('--priority <number>', 'priority of requests and jobs that name none (default 0)')
-    .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)');
+    .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)')
+    .option('--store <policy>', 'whether its responses are stored: allow (default), off (when asked) or deny')
+    .option('--stored-bytes <number>', 'most bytes of responses and conversations that its tenant may store');
   for (const { flag, help } of LIMIT_FLAGS) command.option(`${flag} <number>`, help);
   return command;
 }

@@ -92,15 +92,21 @@ export function limitWords(name: LimitName): string {
   return `${what} ${per}`;
 }
 
-type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'>;
+/** What is said of a token that stores less than it could. */
+const STORE_WORDS = { allow: null, deny: 'stores nothing', off: 'stores when asked' } as const;
+
+type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'> &
+  Partial<Pick<TokenView, 'store' | 'stored_bytes'>>;
 
 /** Says what a token may use: `60 requests/min, qwen-*: 8 at a time, weight 2`; `none`. */
-export function termsText({ limits, weight, default_priority, highest_priority }: Terms): string {
+export function termsText({ limits, weight, default_priority, highest_priority, ...of }: Terms): string {
   const texts = [
     limits && limitsText(limits),
     default_priority && `priority ${default_priority}`,
     highest_priority && `priority up to ${highest_priority}`,
     weight && weight !== 1 && `weight ${weight}`,
+    of.store && STORE_WORDS[of.store],
+    of.stored_bytes && `${of.stored_bytes} bytes stored`,
   ];
   return texts.filter(Boolean).join(', ') || 'none';
 }

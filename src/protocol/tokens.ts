@@ -84,6 +84,9 @@ export const LimitView = z.object({
 });
 export type LimitView = z.infer<typeof LimitView>;
 
+/** What a token may do about the responses that it makes. */
+export const STORE_POLICIES = ['allow', 'deny', 'off'] as const;
+
 /** A token as `GET /api/tokens` lists it. Times are ISO. */
 export const TokenView = z.object({
   name: z.string(),
@@ -104,6 +107,10 @@ export const TokenView = z.object({
   routes: z.array(z.string()).nullable(),
   /** The token's limits; null: none. */
   limits: LimitsTold.nullable(),
+  /** Whether its responses are stored; null: `allow`. */
+  store: z.enum(STORE_POLICIES).nullable(),
+  /** The most bytes that its tenant may have stored for the token to store more; null: there is no limit. */
+  stored_bytes: z.number().nullable(),
   /** The time when the token was made; null: unknown. */
   created_at: z.string().nullable(),
   /** The time when the token expires; null: it does not. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { isPlain, Limits } from '../protocol/index.ts';
+import { isPlain, Limits, STORE_POLICIES } from '../protocol/index.ts';
 
 /** The scopes of tokens; `admin` includes the others. */
 export const SCOPES = ['submit', 'worker', 'launcher', 'read', 'admin'] as const;
@@ -41,6 +41,13 @@ export const TokenBounds = z.object({
     .optional(),
   /** The token's limits. Left out: none. */
   limits: Limits.optional(),
+  /**
+   * Whether its responses are stored. `deny`: none is, and a request for it is refused; `off`: only those that ask for
+   * it. Left out: `allow`, all that do not ask for the contrary.
+   */
+  store: z.enum(STORE_POLICIES).optional(),
+  /** The most bytes of responses and conversations that its tenant may have stored for the token to store more. */
+  stored_bytes: z.number().int().min(1).max(1_000_000_000_000).optional(),
   /** The time from which the token is refused. */
   expires_at: z.iso.datetime({ offset: true }).optional(),
 });

@@ -114,7 +114,7 @@ export class ResponsesHarness {
     const fields = readCreate({ model: 'tiny', input: 'Hi', background: true, ...body }, true);
     const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
     asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), this.#clock.now()));
-    const prepared = await this.object.prepare(asked, tenant, asked.id);
+    const prepared = await this.object.prepare(asked, tenant, { job: asked.id, stored_bytes: null });
     if ('status' in prepared) throw new Error(prepared.message);
     if (isSubmitted) this.submit(asked);
     await settled();
@@ -124,14 +124,18 @@ export class ResponsesHarness {
   /** Makes a conversation with these messages of the user. */
   async conversation(tenant: string | null = null, ...texts: string[]): Promise<string> {
     const items = texts.flatMap((text) => inputItems(text));
-    return (await this.object.createConversation(tenant, {}, items)).id;
+    const made = await this.object.createConversation(tenant, {}, items, null);
+    return String(Object(made).id);
   }
 
   /** Begins a response whose caller waits for it. */
-  async begin(body: Fields, tenant: string | null = null) {
+  async begin(body: Fields, tenant: string | null = null, stored_bytes: number | null = null) {
     const fields = readCreate({ model: 'tiny', input: 'Hi', ...body }, true);
     const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
-    return { asked, said: await this.object.prepare(asked, tenant, `req-${asked.id}`) };
+    return {
+      asked,
+      said: await this.object.prepare(asked, tenant, { job: `req-${asked.id}`, stored_bytes }),
+    };
   }
 
   submit(asked: NewResponse): void {

@@ -1,5 +1,5 @@
 import { UserError } from '../../process/index.ts';
-import { type TokenView, termsText } from '../../protocol/index.ts';
+import { STORE_POLICIES, type TokenView, termsText } from '../../protocol/index.ts';
 import { type Scope, TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { clean, columns, print, printNote } from '../terminal.ts';
@@ -22,6 +22,9 @@ export interface TermOptions extends LimitOptions {
   /** Patterns of models, split at the commas. */
   models?: string[];
   routes?: string[];
+  /** Whether its responses are stored: `allow`, `deny` or `off`. */
+  store?: string;
+  storedBytes?: string;
   /** When the token expires: `90d`, `12h`, or an ISO time. */
   expires?: string;
 }
@@ -67,7 +70,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      `Say what to change: ${['--models', '--routes', '--expires', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS.map(({ flag }) => flag)].join(', ')}; "none" takes one away.`,
+      `Say what to change: ${['--models', '--routes', '--expires', '--store', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS.map(({ flag }) => flag)].join(', ')}; "none" takes one away.`,
     );
   }
   await place.set(name, changes);
@@ -173,11 +176,12 @@ const FIELDS: Record<string, string> = {
   worker_id: '--worker-id',
   models: '--models',
   routes: '--routes',
+  store: '--store',
 };
 
 /** Returns the terms in the options of `create`. @throws UserError that names the option */
 function boundsIn(options: CreateOptions, now: number): TokenBounds {
-  const { scope, tenant, workerId, models, routes, expires } = options;
+  const { scope, tenant, workerId, models, routes, store, expires } = options;
   if (workerId !== undefined && !scope.includes('worker')) {
     throw new UserError('--worker-id says which worker may use the token, so it needs --scope worker.');
   }
@@ -187,6 +191,7 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
     worker_id: workerId,
     models,
     routes,
+    store,
     limits: limitsIn(options, null) ?? undefined,
     ...withoutNulls(numbersIn(options)),
     expires_at: expires === undefined ? undefined : timeIn(expires, now),
@@ -194,7 +199,7 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
   const parsed = TokenBounds.safeParse(given);
   if (parsed.success) return parsed.data;
   const field = String(parsed.error.issues[0]?.path[0]);
-  const written = field === 'worker_id' ? workerId : '';
+  const written = field === 'worker_id' ? workerId : field === 'store' ? store : '';
   throw new UserError(
     `${FIELDS[field] ?? field} "${written}": expected ${EXPECTED[field] ?? 'another text'}.`,
   );
@@ -205,16 +210,18 @@ const EXPECTED: Record<string, string> = {
   worker_id: "the id of a worker without blanks, with * for any characters, such as 'runpod-*'",
   models: "names of models, comma-separated, with * for any characters, such as 'qwen-*'",
   routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
+  store: STORE_POLICIES.join(', '),
 };
 
 /**
- * Returns what `set` changes of models, routes and expiry; `none` removes one of them. @throws UserError that names the
+ * Returns what `set` changes of models, routes, what is stored, and expiry; `none` removes one of them. @throws UserError that names the
  * option
  */
-function boundsToChange({ models, routes, expires }: TermOptions, now: number): TokenChanges {
+function boundsToChange({ models, routes, store, expires }: TermOptions, now: number): TokenChanges {
   const given = {
     ...(models && { models: isNone(models) ? null : models }),
     ...(routes && { routes: isNone(routes) ? null : routes }),
+    ...(store !== undefined && { store: store === 'none' ? null : store }),
     ...(expires !== undefined && { expires_at: expires === 'none' ? null : timeIn(expires, now) }),
   };
   const parsed = TokenChanges.safeParse(given);
@@ -227,11 +234,11 @@ function isNone(list: readonly string[]): boolean {
   return list.length === 1 && list[0] === 'none';
 }
 
-type Numbers = Pick<TokenChanges, 'weight' | 'default_priority' | 'highest_priority'>;
+type Numbers = Pick<TokenChanges, 'weight' | 'default_priority' | 'highest_priority' | 'stored_bytes'>;
 
 const NUMBERS: Record<
   keyof Numbers,
-  { key: 'weight' | 'priority' | 'highestPriority'; flag: string; expected: string }
+  { key: 'weight' | 'priority' | 'highestPriority' | 'storedBytes'; flag: string; expected: string }
 > = {
   weight: { key: 'weight', flag: '--weight', expected: 'a number from 0.01 to 100' },
   default_priority: {
@@ -243,6 +250,11 @@ const NUMBERS: Record<
     key: 'highestPriority',
     flag: '--highest-priority',
     expected: 'a whole number from -10 to 1000',
+  },
+  stored_bytes: {
+    key: 'storedBytes',
+    flag: '--stored-bytes',
+    expected: 'a whole number from 1 to 1000000000000',
   },
 };
 

@@ -92,6 +92,8 @@ function viewOf(entry: TokenEntry): TokenView {
     models: null,
     routes: null,
     limits: null,
+    store: null,
+    stored_bytes: null,
     created_at: null,
     expires_at: null,
     last_used_at: null,

@@ -31,8 +31,12 @@ const NUMBERS = [
   { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
   { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },
   { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
+  { name: 'stored_bytes', label: 'Bytes of responses stored, at most', min: 1 },
 ] as const;
-const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
+const OWN_NUMBERS = ['weight', 'default_priority', 'highest_priority', 'stored_bytes'] as const;
+
+/** What a token may store of its responses, in words. */
+const STORES = { '': 'stored unless it says no', off: 'stored if it says so', deny: 'never stored' };
 
 /** The fields of comma-separated lists. */
 const LISTS = [
@@ -137,6 +141,16 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
         <span>Expires, never unless set</span>
         <input name="expires" type="date" defaultValue={dayOf(token)} />
       </label>
+      <label>
+        <span>Its responses are</span>
+        <select name="store" defaultValue={token?.store === 'allow' ? '' : (token?.store ?? '')}>
+          {Object.entries(STORES).map(([policy, words]) => (
+            <option key={policy} value={policy}>
+              {words}
+            </option>
+          ))}
+        </select>
+      </label>
       <details class="more-filters" open={token !== null}>
         <summary>Limits, budgets and priorities</summary>
         <div>
@@ -194,11 +208,12 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     ...(Object.keys(tenant).length > 0 && { tenant }),
   };
   const terms = {
-    ...Object.fromEntries(PRIORITIES.map((name) => [name, numbers([name])[name] ?? null])),
+    ...Object.fromEntries(OWN_NUMBERS.map((name) => [name, numbers([name])[name] ?? null])),
     limits: Object.keys(limits).length > 0 ? limits : null,
     tenant: text('tenant') || null,
     models: list('models'),
     routes: list('routes'),
+    store: text('store') || null,
     // The field has no time of day, so if the day is unchanged the exact time is kept.
     ...(text('expires') !== dayOf(token) && {
       expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,

@@ -19,6 +19,12 @@ export const LOCKED: Refusal = {
   param: 'conversation',
 };
 
+/** Refuses to store more for a tenant. */
+export function full(tenant: string | null, bytes: number, most: number): Refusal {
+  const message = `The tenant "${tenant}" has ${bytes} bytes of responses and conversations stored, of at most ${most}: delete some of them, or send "store": false.`;
+  return { status: 429, message, code: 'storage_limit_exceeded', param: null };
+}
+
 export function noConversation(id: string): Refusal {
   const message = `Conversation with id '${id.slice(0, 128)}' not found.`;
   return { status: 404, message, code: 'conversation_not_found', param: 'conversation' };

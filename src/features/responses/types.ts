@@ -91,6 +91,14 @@ export interface Prepared {
   history: string[];
 }
 
+/** What the caller of a response brings along. */
+export interface CallerTerms {
+  /** The caller's request, as the queue knows it. */
+  job: string;
+  /** The most bytes that may be stored for its tenant; null: any. */
+  stored_bytes: number | null;
+}
+
 /** The end of a response, as its engine or the gateway made it. */
 export interface EndedResponse {
   status: FinalStatus;

@@ -208,6 +208,7 @@ export const Usage = z.object({
   total: z.object({ ...amounts, ...cost }),
   /** The cost of pools' launched machines on each day beyond what jobs used of them. */
   idle: z.array(z.object({ start: z.string(), config_id: z.string(), dollars: z.number() })),
+  stored: z.array(z.object({ tenant: z.string().nullable(), bytes: count })),
 });
 
 const seconds = z.number().int();

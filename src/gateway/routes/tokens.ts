@@ -276,6 +276,8 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
     models: models ?? null,
     routes: routes ?? null,
     limits: limits ?? null,
+    store: entry.store ?? null,
+    stored_bytes: entry.stored_bytes ?? null,
     created_at: created_at ?? null,
     expires_at: expires_at ?? null,
     last_used_at: lastUsed === null ? null : new Date(lastUsed).toISOString(),

@@ -1,7 +1,7 @@
 import { USAGE_KEYS, USAGE_MODES, type UsageKey, type UsageSum } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth/authorize.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, callQueue } from '../objects/calls.ts';
+import { callFleet, callQueue, callResponses } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import type { Parameter } from '../openapi/document.ts';
 import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
@@ -58,9 +58,10 @@ export function usageRoutes(app: Gateway): void {
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const wanted = readWanted(context.req.query(), Date.now());
-      const [sums, idle] = await Promise.all([
+      const [sums, idle, stored] = await Promise.all([
         usageOf(context, queueId, wanted),
         idleIn(context, queueId, wanted),
+        storedIn(context, queueId, wanted.filter.tenant),
       ]);
       const iso = (at: number) => new Date(at * 1000).toISOString();
       return context.json({
@@ -70,6 +71,7 @@ export function usageRoutes(app: Gateway): void {
         usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...withCost(sum) })),
         total: withCost(totalOf(sums)),
         idle: idle.map(({ day, ...spent }) => ({ start: iso(day), ...spent })),
+        stored,
       });
     },
   });
@@ -115,6 +117,16 @@ async function idleIn(context: GatewayContext, queueId: string, { from, to, filt
   );
   const pools = filter.config_id;
   return idleOf(spent, used).filter(({ day, config_id }) => day < to && (pools?.includes(config_id) ?? true));
+}
+
+/** Returns the bytes of responses and conversations that are stored now, of the tenants that the token may see. */
+async function storedIn(context: GatewayContext, queueId: string, tenants: string[] | undefined) {
+  const viewer = viewerOf(context.get('token'));
+  const stored = await callResponses(context.env, queueId, (responses) => responses.stored());
+  return stored.filter(
+    ({ tenant }) =>
+      (viewer === null || tenant === viewer) && (tenants === undefined || tenants.includes(tenant ?? '')),
+  );
 }
 
 /** Returns the usage that the token may see: with `submit` alone its tenant's. */

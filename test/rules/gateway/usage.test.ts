@@ -28,8 +28,12 @@ async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard', spent
       return sums;
     },
     spentByDay: async () => spent,
+    stored: async () => [
+      { tenant: 'other', bytes: 5 },
+      { tenant: 'team', bytes: 7 },
+    ],
   };
-  const objects = playedObjects({ queue: () => object, fleet: () => object });
+  const objects = playedObjects({ queue: () => object, fleet: () => object, responses: () => object });
   const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, TOKENS };
   const headers = { authorization: `Bearer ${who}` };
   const response = await createApp(FEATURE_ROUTES).fetch(
@@ -55,6 +59,18 @@ describe('GET /api/usage', () => {
       total: { requests: 4, input: 20, cached: 8, output: 10 },
     });
     expect(SCHEMAS.Usage.schema.safeParse(body).error).toBeUndefined();
+  });
+
+  it('says what is stored now, to a caller for its own tenant alone', async () => {
+    const stored = async (path: string, who?: string) => (await ask(path, [], who)).body.stored;
+    const [other, team] = [
+      { tenant: 'other', bytes: 5 },
+      { tenant: 'team', bytes: 7 },
+    ];
+    expect(await stored('/api/usage')).toEqual([other, team]);
+    expect(await stored('/api/usage?tenant=other')).toEqual([other]);
+    expect(await stored('/api/usage', 'app')).toEqual([team]);
+    expect(await stored('/api/usage?tenant=other', 'app')).toEqual([]);
   });
 
   it('ends a day that is whole with it', async () => {

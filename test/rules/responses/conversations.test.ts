@@ -28,7 +28,7 @@ async function texts(id: string): Promise<string[]> {
 }
 
 async function isFree(id: string): Promise<boolean> {
-  const said = await harness.object.addItems(id, [], null);
+  const said = await harness.object.addItems(id, [], null, null);
   if ('items' in said) return true;
   expect(said).toEqual(LOCKED);
   return false;
@@ -39,7 +39,8 @@ const rows = (table: string) =>
 
 describe('a conversation', () => {
   it('is made, read, changed and deleted', async () => {
-    const made = await harness.object.createConversation('a', { topic: 'x' }, inputItems('one'));
+    const said = await harness.object.createConversation('a', { topic: 'x' }, inputItems('one'), null);
+    const made = said as Fields & { id: string };
     expect(made).toMatchObject({ object: 'conversation', metadata: { topic: 'x' } });
     expect(made.id).toMatch(/^conv_[0-9a-f]{32}$/);
     expect(await harness.object.getConversation(made.id, 'a')).toEqual(made);
@@ -58,7 +59,12 @@ describe('a conversation', () => {
     const [, second] = (page as { data: { id: string }[] }).data;
     const rest = await harness.object.conversationItems(id, { ...wanted, after: second!.id }, null);
     expect(rest).toMatchObject({ has_more: false, data: [{ content: [{ text: 'one' }] }] });
-    const added = await harness.object.addItems(id, [newItem({ role: 'assistant', content: 'four' })], null);
+    const added = await harness.object.addItems(
+      id,
+      [newItem({ role: 'assistant', content: 'four' })],
+      null,
+      null,
+    );
     const { items } = added as { items: { id: string }[] };
     expect(items).toMatchObject([{ type: 'message', content: [{ type: 'output_text', text: 'four' }] }]);
     expect(await harness.object.conversationItem(id, items[0]!.id, null)).toEqual({ item: items[0] });
@@ -101,7 +107,7 @@ describe('a conversation', () => {
     const said = [
       await object.getConversation(id, 'b'),
       await object.changeConversation(id, {}, 'b'),
-      await object.addItems(id, inputItems('x'), 'b'),
+      await object.addItems(id, inputItems('x'), 'b', null),
       await object.conversationItems(id, wanted, 'b'),
       await object.conversationItem(id, data[0]!.id, 'b'),
       await object.removeItem(id, data[0]!.id, 'b'),
@@ -145,7 +151,7 @@ describe('the lock of a conversation', () => {
     const [item] = (page as { data: { id: string }[] }).data;
     expect((await begin({ conversation: id })).said).toEqual(LOCKED);
     expect((await begin({ conversation: id, background: true })).said).toEqual(LOCKED);
-    expect(await harness.object.addItems(id, inputItems('x'), null)).toEqual(LOCKED);
+    expect(await harness.object.addItems(id, inputItems('x'), null, null)).toEqual(LOCKED);
     expect(await harness.object.removeItem(id, item!.id, null)).toEqual(LOCKED);
     expect(await harness.object.removeConversation(id, null)).toEqual(LOCKED);
     expect(await harness.object.getConversation(id, null)).toMatchObject({ id });

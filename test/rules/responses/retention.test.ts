@@ -43,6 +43,21 @@ describe('what is stored', () => {
     expect(await harness.object.stored()).toEqual([]);
   });
 
+  it('is no more than a token allows its tenant', async () => {
+    const first = await harness.begin({ input: 'x'.repeat(100) }, 'a', 100);
+    expect(first.said).toEqual({ history: [] });
+    await harness.object.keep(first.asked, ending('y'), 'a');
+    const full = { status: 429, code: 'storage_limit_exceeded' };
+    expect((await harness.begin({}, 'a', 100)).said).toMatchObject(full);
+    expect((await harness.begin({ background: true }, 'a', 100)).said).toMatchObject(full);
+    expect(await harness.object.createConversation('a', {}, [], 100)).toMatchObject(full);
+    expect((await harness.begin({ store: false }, 'a', 100)).said).toEqual({ history: [] });
+    expect((await harness.begin({}, 'b', 100)).said).toEqual({ history: [] });
+    expect((await harness.begin({}, 'a', 10_000)).said).toEqual({ history: [] });
+    await harness.object.remove(first.asked.id, 'a');
+    expect((await harness.begin({}, 'a', 100)).said).toEqual({ history: [] });
+  });
+
   it('is of a response for its retention, and of a conversation for ever', async () => {
     harness = new ResponsesHarness({ retention_seconds: 3600 });
     const id = await conversation(null, 'one');
@@ -61,7 +76,7 @@ describe('what is stored', () => {
     const idle = await conversation(null, 'one');
     const used = await conversation(null, 'two');
     await harness.advance(3_000_000);
-    await harness.object.addItems(used, inputItems('three'), null);
+    await harness.object.addItems(used, inputItems('three'), null, null);
     const locked = await begin({ conversation: used });
     await harness.advance(3_599_000);
     expect(await harness.object.getConversation(idle, null)).toMatchObject({ status: 404 });

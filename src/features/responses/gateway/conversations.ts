@@ -10,6 +10,7 @@ import type { Fields, NewItem, Refusal } from '../types.ts';
 import { refused, told } from './create.ts';
 import { whenFree } from './lock.ts';
 import { itemsWanted, listOf } from './reads.ts';
+import { requireStoring } from './store-policy.ts';
 
 /** The most items that are added at a time. */
 const MOST_ADDED = 20;
@@ -17,13 +18,15 @@ const MOST_ADDED = 20;
 /** Answers `POST /v1/conversations`. */
 export async function createConversation(context: GatewayContext): Promise<Response> {
   const { env, req } = context;
-  const { tenant } = submitterOf(context.get('token'));
+  const token = context.get('token');
+  requireStoring(token, null);
+  const { tenant } = submitterOf(token);
   const body = fieldsOf(await bodyOf(context));
   const [metadata, items] = reading(() => [metadataOf(body.metadata), itemsOf(body.items ?? [])] as const);
   const made = await callResponses(env, queueIdOf(env, req.raw), (responses) =>
-    responses.createConversation(tenant, metadata, items),
+    responses.createConversation(tenant, metadata, items, token?.stored_bytes ?? null),
   );
-  return context.json(made);
+  return context.json(told(made));
 }
 
 /** Answers `GET /v1/conversations/{id}`. */
@@ -61,11 +64,14 @@ export async function deleteConversation(context: GatewayContext): Promise<Respo
 /** Answers `POST /v1/conversations/{id}/items`. */
 export async function addItems(context: GatewayContext): Promise<Response> {
   const { id, queueId, reader } = asked(context);
+  const token = context.get('token');
+  requireStoring(token, null);
+  const most = token?.stored_bytes ?? null;
   const body = fieldsOf(await bodyOf(context));
   const added = reading(() => itemsOf(body.items));
   const { items } = told(
     await whenFree(context.env, queueId, id, async () =>
-      callResponses(context.env, queueId, (responses) => responses.addItems(id, added, reader)),
+      callResponses(context.env, queueId, (responses) => responses.addItems(id, added, reader, most)),
     ),
   );
   return context.json(listOf({ data: items, has_more: false }));

@@ -1,5 +1,5 @@
 import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
-import { readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
+import { type Caller, readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
 import { asHttp, parseBody, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
@@ -16,6 +16,7 @@ import type { EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../t
 import { createInBackground } from './background.ts';
 import { whenFree } from './lock.ts';
 import { recorded } from './recorder.ts';
+import { storesByDefault } from './store-policy.ts';
 
 /** The path of the route. */
 export const PATH = '/v1/responses';
@@ -40,11 +41,12 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   let prepared: Prepared;
   try {
     const body = fieldsOf(asHttp(() => parseBody(bytes)));
-    fields = readFields(body);
+    fields = readFields(body, token);
     asked = newResponse(fields, submitterOf(token), '{}');
     if (fields.background)
       asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
-    prepared = needsState(fields) ? told(await prepare(context, asked, viewer)) : { history: [] };
+    const needs = needsState(fields) || (fields.store && token?.stored_bytes !== undefined);
+    prepared = needs ? told(await prepare(context, asked, viewer)) : { history: [] };
   } catch (error) {
     release();
     throw error;
@@ -106,16 +108,17 @@ async function prepare(
 ): Promise<Prepared | Refusal> {
   const { env, req } = context;
   const queueId = queueIdOf(env, req.raw);
-  const ownId = context.get('ownId');
-  const prepared = () => callResponses(env, queueId, (responses) => responses.prepare(asked, viewer, ownId));
+  const terms = { job: context.get('ownId'), stored_bytes: context.get('token')?.stored_bytes ?? null };
+  const prepared = () => callResponses(env, queueId, (responses) => responses.prepare(asked, viewer, terms));
   const { conversation } = asked;
   return conversation === null ? await prepared() : await whenFree(env, queueId, conversation, prepared);
 }
 
-/** Reads the fields that concern what is stored. @throws HttpError 400 */
-function readFields(body: Fields): CreateFields {
+/** Reads the fields that concern what is stored. @throws HttpError 400, 403 */
+function readFields(body: Fields, token: Caller | null): CreateFields {
+  const isStored = storesByDefault(token, body);
   try {
-    return readCreate(body, true);
+    return readCreate(body, isStored);
   } catch (error) {
     if (error instanceof BodyFault) throw refused({ status: 400, ...faultOf(error) });
     throw error;

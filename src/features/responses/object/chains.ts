@@ -1,8 +1,9 @@
 import type { Sql } from '../../../durable/ports.ts';
-import { LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
-import type { EndedResponse, NewResponse, Prepared, Refusal } from '../types.ts';
+import { full, LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
+import type { CallerTerms, EndedResponse, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
 import {
+  bytesOfTenant,
   deleteItems,
   deleteResponse,
   findConversation,
@@ -38,6 +39,12 @@ export function visible(sql: Sql, id: string, viewer: Viewer): StoredResponse | 
   return found !== null && (viewer === null || found.tenant === viewer) ? found : null;
 }
 
+/** Returns the refusal to store more for a tenant that has as much as it may; null: it may have more. */
+export function storageRefusal(sql: Sql, tenant: string | null, most: number | null): Refusal | null {
+  const bytes = most === null ? 0 : bytesOfTenant(sql, tenant);
+  return most !== null && bytes >= most ? full(tenant, bytes, most) : null;
+}
+
 /** Where a response stands in its chain. */
 interface Place {
   history: number[];
@@ -47,13 +54,19 @@ interface Place {
 /**
  * Returns the items that come before a response's own input, and locks its conversation. A response in the background
  * is stored at once, as `queued`; any other is stored when it has ended.
- * @param job the request of a caller that waits, as the queue knows it
  */
-export function prepare(on: Responses, asked: NewResponse, viewer: Viewer, job: string): Prepared | Refusal {
+export function prepare(
+  on: Responses,
+  asked: NewResponse,
+  viewer: Viewer,
+  { job, stored_bytes }: CallerTerms,
+): Prepared | Refusal {
   const place = placeOf(on.sql, asked, viewer);
   if ('status' in place) return place;
   const items = itemsOf(on.sql, place.history);
   if (items.length > MOST_ITEMS) return TOO_LONG;
+  const refusal = asked.store ? storageRefusal(on.sql, asked.tenant, stored_bytes) : null;
+  if (refusal !== null) return refusal;
   lock(on, asked, job);
   // A call that met a restart is made once more.
   if (asked.background && findResponse(on.sql, asked.id) === null) {

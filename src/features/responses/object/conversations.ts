@@ -1,7 +1,7 @@
 import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG } from '../refusals.ts';
 import type { Fields, Item, ItemsWanted, NewItem, Refusal } from '../types.ts';
 import { newConversationId } from '../types.ts';
-import { dropItems, type Responses, UNLOCKED, type Viewer } from './chains.ts';
+import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from './chains.ts';
 import { type ItemPage, inputPage, itemView } from './reads.ts';
 import {
   deleteConversation,
@@ -28,13 +28,16 @@ export type ConversationView = Fields & { id: string; object: 'conversation' };
  */
 const GONE_AFTER_MS = 10_000;
 
-/** Makes a conversation. */
+/** Makes a conversation. @param storedBytes the most that may be stored for its tenant; null: any */
 export function create(
   { sql, now }: Responses,
   tenant: string | null,
   metadata: Fields,
   items: readonly NewItem[],
-): ConversationView {
+  storedBytes: number | null,
+): ConversationView | Refusal {
+  const refusal = storageRefusal(sql, tenant, storedBytes);
+  if (refusal !== null) return refusal;
   const conversation: StoredConversation = {
     id: newConversationId(),
     tenant,
@@ -83,11 +86,14 @@ export function addItems(
   id: string,
   items: readonly NewItem[],
   viewer: Viewer,
+  storedBytes: number | null,
 ): { items: Item[] } | Refusal {
   const found = visible(on, id, viewer);
   if (found === null) return noConversation(id);
   if (found.locked_by !== null) return LOCKED;
   if (found.items.length + items.length > MOST_ITEMS) return TOO_LONG;
+  const refusal = storageRefusal(on.sql, found.tenant, storedBytes);
+  if (refusal !== null) return refusal;
   const numbers = insertItems(on.sql, items, found.tenant);
   saveConversation(on.sql, { ...found, items: [...found.items, ...numbers], changed_at: on.now() });
   return { items: items.map(itemView) };

@@ -1,6 +1,7 @@
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
 import type {
+  CallerTerms,
   EndedResponse,
   Fields,
   Item,
@@ -101,12 +102,9 @@ export class ResponsesObject implements HostedObject {
     this.#look();
   }
 
-  /**
-   * Finds what a response goes on from, and locks its conversation; stores a response in the background as queued.
-   * @param job the request of a caller that waits, as the queue knows it
-   */
-  async prepare(asked: NewResponse, viewer: chains.Viewer, job: string): Promise<Prepared | Refusal> {
-    const prepared = chains.prepare(this.#on, asked, viewer, job);
+  /** Finds what a response goes on from, and locks its conversation; stores a response in the background as queued. */
+  async prepare(asked: NewResponse, viewer: chains.Viewer, terms: CallerTerms): Promise<Prepared | Refusal> {
+    const prepared = chains.prepare(this.#on, asked, viewer, terms);
     if (!asked.background || 'status' in prepared) return prepared;
     begin(this.#on, asked.id);
     this.#look();
@@ -138,8 +136,9 @@ export class ResponsesObject implements HostedObject {
     tenant: string | null,
     metadata: Fields,
     items: readonly NewItem[],
-  ): Promise<conversations.ConversationView> {
-    const made = conversations.create(this.#on, tenant, metadata, items);
+    storedBytes: number | null,
+  ): Promise<conversations.ConversationView | Refusal> {
+    const made = conversations.create(this.#on, tenant, metadata, items, storedBytes);
     this.#setAlarm();
     return made;
   }
@@ -168,8 +167,9 @@ export class ResponsesObject implements HostedObject {
     id: string,
     items: readonly NewItem[],
     viewer: chains.Viewer,
+    storedBytes: number | null,
   ): Promise<{ items: Item[] } | Refusal> {
-    return conversations.addItems(this.#on, id, items, viewer);
+    return conversations.addItems(this.#on, id, items, viewer, storedBytes);
   }
 
   async conversationItems(

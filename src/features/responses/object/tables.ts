@@ -304,6 +304,11 @@ export function deleteConversation(sql: Sql, id: string): void {
   sql.exec(`DELETE FROM conversations WHERE id = ?`, id);
 }
 
+/** Returns the bytes that are stored for a tenant. */
+export function bytesOfTenant(sql: Sql, tenant: string | null): number {
+  return Number(sql.exec(`SELECT bytes FROM tenants WHERE name = ?`, tenant ?? '')[0]?.bytes ?? 0);
+}
+
 /** Returns the bytes that are stored for each tenant that has any. */
 export function bytesByTenant(sql: Sql): { tenant: string | null; bytes: number }[] {
   return sql
