@@ -1,6 +1,7 @@
 import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import { createTables } from '../durable/ports.ts';
 import { addFile, type FilePage, type FileRecord, type FilesWanted, listFiles } from '../files/file-index.ts';
+import { EVENT_TABLE_STEPS, EVENT_TABLES, type EventReceiver, EventWebhooks } from '../webhooks/events.ts';
 import type { Backlog, Batch, NewBatch, NextLine, RemoveFileAnswer } from './batch.ts';
 import { backlog, cancelBatch, createBatch, fileOf, lookAfter, unlistFile } from './batches.ts';
 import type { BatchPorts } from './ports.ts';
@@ -22,11 +23,13 @@ export class BatchesObject implements HostedObject {
   readonly #ask: BatchesAsk;
   readonly #ports: BatchPorts;
   readonly #runner: BatchRunner;
+  readonly #webhooks: EventWebhooks;
 
-  constructor(host: ObjectHost, ask: BatchesAsk) {
+  constructor(host: ObjectHost, ask: BatchesAsk, receiver: EventReceiver) {
     this.#host = host;
     this.#ask = ask;
-    createTables(host.sql, BATCHES_TABLES);
+    createTables(host.sql, [...BATCHES_TABLES, ...EVENT_TABLES], EVENT_TABLE_STEPS);
+    this.#webhooks = new EventWebhooks(host, receiver);
     const { queue, files, routes } = ask;
     this.#ports = {
       sql: host.sql,
@@ -36,6 +39,7 @@ export class BatchesObject implements HostedObject {
       files,
       routes,
       background: (work) => host.background(work),
+      ended: ({ id, status }) => this.#webhooks.add(`batch.${status}`, id),
       log: (level, message, fields) => host.log(level, message, { queue_id: host.queueId, ...fields }),
     };
     this.#runner = new BatchRunner(this.#ports);
@@ -102,11 +106,13 @@ export class BatchesObject implements HostedObject {
   }
 
   async alarm(): Promise<void> {
+    this.#webhooks.send();
     this.#look();
   }
 
   /** Wakes the runner, and sets the alarm, if there may be something to do. */
   #look(): void {
     if (lookAfter(this.#ports, this.#host.alarm)) this.#runner.wake();
+    this.#webhooks.arm();
   }
 }

@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { JobView, RouteList } from '../protocol/index.ts';
+import type { Batch } from './batch.ts';
 
 /** The ports of a batches object. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
@@ -13,6 +14,8 @@ export interface BatchPorts {
   files: BatchFiles;
   /** Keeps the object at work until this settles. */
   background(work: Promise<void>): void;
+  /** Is called when a batch has ended, in the commit that ends it. */
+  ended(batch: Batch): void;
   log(level: 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 

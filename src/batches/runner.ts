@@ -270,6 +270,7 @@ export class BatchRunner {
     if (status === 'cancelled') batch.cancelled_at = this.#ports.now();
     if (status === 'expired') batch.expired_at = this.#ports.now();
     saveBatch(this.#ports.sql, stored);
+    if (isOver(status)) this.#ports.ended(batch);
     const { id, total, completed, failed } = batch;
     this.#ports.log('info', `batch ${status.replace('_', ' ')}`, { batch_id: id, total, completed, failed });
   }

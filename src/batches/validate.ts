@@ -169,6 +169,7 @@ function fail(ports: BatchPorts, stored: StoredBatch, faults: LineFault[]): void
   batch.faults = faults;
   forgetLines(ports.sql, seq);
   saveBatch(ports.sql, stored);
+  ports.ended(batch);
   const [{ code, line } = { code: null, line: null }] = faults;
   ports.log('info', 'batch failed: its input is not in order', { batch_id: batch.id, code, line });
 }

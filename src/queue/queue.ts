@@ -3,6 +3,7 @@ import { createTables } from '../durable/ports.ts';
 import type { DisplacedJobs } from '../fleet/rpc.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { completeSettings, type GivenSettings } from '../settings/queue-settings.ts';
+import type { WebhookOutbox } from '../webhooks/outbox.ts';
 import { loseConnection } from './attempts/connection.ts';
 import { COMMANDS, VIEWS, WAITS } from './calls.ts';
 import {
@@ -90,8 +91,8 @@ export class Queue {
   }
 
   /** The webhooks that the object around the queue sends, recording the outcome of each. */
-  get webhooks(): Webhooks {
-    return this.#core.projections.get(Webhooks);
+  get webhooks(): WebhookOutbox {
+    return this.#core.projections.get(Webhooks).outbox;
   }
 
   /** Takes, for the fleet object, the requests that have ended since the last call. */

@@ -1,7 +1,7 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import { matchesPattern } from '../protocol/text.ts';
-import { checkAlertUrl } from './webhooks.ts';
+import { checkPostUrl } from './webhooks.ts';
 
 /** The id of the queue for a request that names none. */
 export const DEFAULT_QUEUE = 'vllm-queue';
@@ -130,10 +130,16 @@ export const QUEUE_SETTINGS = {
     default: '',
     help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
   },
+  webhook_url: {
+    kind: 'text',
+    default: '',
+    check: checkPostUrl,
+    help: 'the ends of responses in the background and of batches are posted here, as OpenAI posts them; its host is one of QUEUE_WEBHOOK_HOSTS; [webhooks](responses.md#webhooks)',
+  },
   alert_url: {
     kind: 'text',
     default: '',
-    check: checkAlertUrl,
+    check: checkPostUrl,
     help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
 

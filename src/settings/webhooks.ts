@@ -27,8 +27,8 @@ export function webhookReach(url: URL, hosts: string): WebhookReach | null {
   return isListed && url.protocol === 'https:' ? 'public' : null;
 }
 
-/** Checks the URL for alerts. @throws Error if alerts cannot be posted there */
-export function checkAlertUrl(text: string): void {
+/** Checks the URL for alerts or events. @throws Error if nothing can be posted there */
+export function checkPostUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new Error('expected an https:// URL');
   if (url.username || url.password) throw new Error('expected a URL without a user name and password');
@@ -62,12 +62,17 @@ export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
 }
 
 /** Returns why these settings cannot be used together, or null. */
-export function webhookSettingsProblem(given: { hosts: string; secret: string }): string | null {
+export function webhookSettingsProblem(given: {
+  hosts: string;
+  secret: string;
+  url?: string | undefined;
+}): string | null {
   if (given.secret !== '' && webhookKey(given.secret) === null) {
     return 'QUEUE_WEBHOOK_SECRET must be "whsec_" and 24 to 64 bytes in base64, for example from: echo "whsec_$(openssl rand -base64 32)"';
   }
   if (given.hosts !== '' && given.secret === '') {
     return 'QUEUE_WEBHOOK_HOSTS needs QUEUE_WEBHOOK_SECRET, which signs what is posted. Make one: echo "whsec_$(openssl rand -base64 32)"';
   }
-  return null;
+  const problem = given.url ? webhookProblem(given.url, given.hosts) : null;
+  return problem?.replace('webhook', 'QUEUE_WEBHOOK_URL') ?? null;
 }

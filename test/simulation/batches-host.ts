@@ -253,6 +253,7 @@ export class BatchesHost {
       background: () => {},
       queue: this.#guarded(this.#ports.queue(() => life === this.#life)),
       routes: inferenceRoutes(),
+      ended: () => {},
       files: this.#guarded(this.files),
       log: (level, message, fields) =>
         trace.say(`batches ${level} ${message} ${JSON.stringify(fields ?? {})}`),

@@ -73,6 +73,14 @@ export class ResponsesHarness {
   readonly replays = new Map<number, PlayedReplay>();
   readonly database = new DatabaseSync(':memory:');
   object!: ResponsesObject;
+  /** What was posted to the receiver of events, and how it answers. */
+  readonly posts: { headers: Record<string, string>; text: string }[] = [];
+  answers = 200;
+  readonly webhooks = {
+    WEBHOOK_URL: 'https://hooks.test/events',
+    WEBHOOK_HOSTS: 'hooks.test',
+    WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
+  };
   alarmAt: number | null = null;
   readonly #settings: ResponsesSettings;
   #clock = new VirtualClock();
@@ -93,7 +101,15 @@ export class ResponsesHarness {
         relay: () => ({ openReplay: async (stream: number) => this.replay(stream).response }),
       }),
     };
-    this.object = new ResponsesObject(this.#host(this.#life), this.#settings, responsesAsk(env, 'q'));
+    this.object = new ResponsesObject(this.#host(this.#life), this.#settings, responsesAsk(env, 'q'), {
+      settings: this.webhooks,
+      post:
+        () =>
+        async (_, { body, headers }) => {
+          this.posts.push({ headers: headers as Record<string, string>, text: String(body) });
+          return new Response(null, { status: this.answers });
+        },
+    });
   }
 
   /** The process of queue and gateway ends, and begins again. */

@@ -32,8 +32,11 @@ import { shellOf } from './shell.ts';
 /** The Durable Object that stores which files a queue id has, and runs its batches. */
 export class BatchesObject extends shellOf({
   hosted: HostedBatches,
-  make: (host: ObjectHost, bindings: Bindings) =>
-    new HostedBatches(host, batchesAsk(environmentOf(bindings), host.queueId)),
+  make: (host: ObjectHost, bindings: Bindings & PrivateNetwork) =>
+    new HostedBatches(host, batchesAsk(environmentOf(bindings), host.queueId), {
+      settings: bindings,
+      post: postOf(bindings),
+    }),
   namespace: ({ BATCHES }) => BATCHES,
 }) {}
 
@@ -66,11 +69,12 @@ export class FileObject extends shellOf({
 /** The Durable Object that stores the responses and conversations of a queue id. */
 export class ResponsesObject extends shellOf({
   hosted: HostedResponses,
-  make: (host: ObjectHost, bindings: Bindings) =>
+  make: (host: ObjectHost, bindings: Bindings & PrivateNetwork) =>
     new HostedResponses(
       host,
       responsesSettings(bindings),
       responsesAsk(environmentOf(bindings), host.queueId),
+      { settings: bindings, post: postOf(bindings) },
     ),
   namespace: ({ RESPONSES }) => RESPONSES,
 }) {}

@@ -53,8 +53,12 @@ export async function readQueueSettings(
     otherTokens: given.QUEUE_TOKENS ?? [],
     objectSettings: objectSettingsOf(given),
   };
-  const { WEBHOOK_HOSTS: hosts = '', WEBHOOK_SECRET: secret = '' } = settings.objectSettings;
-  const problem = webhookSettingsProblem({ hosts, secret });
+  const {
+    WEBHOOK_HOSTS: hosts = '',
+    WEBHOOK_SECRET: secret = '',
+    WEBHOOK_URL: url,
+  } = settings.objectSettings;
+  const problem = webhookSettingsProblem({ hosts, secret, url });
   if (problem !== null) throw new UserError(problem);
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(

@@ -2,6 +2,7 @@ import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { CanaryShare } from '../../fleet/rpc.ts';
 import { CLOSE, newJobId, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { WebhookSender } from '../../webhooks/sender.ts';
 import {
   type COMMANDS,
   EXPOSED_AT_ONCE,
@@ -28,7 +29,6 @@ import { type FleetReport, reportToFleet } from './fleet-report.ts';
 import { Inbound, LongResults } from './inbound.ts';
 import { type KeptOfWorker, Sockets } from './sockets.ts';
 import { Timer } from './timer.ts';
-import { WebhookSender } from './webhook-sender.ts';
 
 type Commands = typeof COMMANDS;
 type Settings = ConstructorParameters<typeof Queue>[1];
@@ -127,7 +127,8 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
     this.#inbound = new Inbound(this.#queue, this.#commits, longResults);
     this.#webhooks = new WebhookSender(env.settings, {
-      queue: this.#queue,
+      outbox: this.#queue.webhooks,
+      bodyOf: ({ about }) => this.#queue.read('webhookBody', about),
       commit: (work) => this.#commits.together(work),
       post: env.post,
       host,

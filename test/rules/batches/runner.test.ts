@@ -55,6 +55,7 @@ function runnerOf(harness: QueueHarness, sql: Sql, now: number, append: BatchPor
       sleep: () => new Promise((done) => setTimeout(done, 1)),
       queue: batchQueue(env, 'q'),
       routes: inferenceRoutes(),
+      ended: () => {},
       files: {
         size: async () => 0,
         read: async () => new Uint8Array(),

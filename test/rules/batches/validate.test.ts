@@ -29,6 +29,7 @@ function input(text: string, expires_at: number | null = null) {
       unserved: async (models: (string | null)[]) =>
         models.map((model) => (model?.startsWith('unknown') ? UNSERVED : null)),
     },
+    ended: () => {},
     log: () => {},
   } as unknown as BatchPorts;
   const begin = async (id: string, hours = 24) => {

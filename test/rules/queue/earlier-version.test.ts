@@ -104,5 +104,5 @@ it('what features kept of a job in columns of their own is among its extras', ()
   queue.say(worker, { type: 'job_result', job_id: 'leased', fence_token: 9, result: {} });
   expect(queue.state('leased')).toBe('succeeded');
   queue.advance(1);
-  expect(queue.queue.webhooks.take()).toMatchObject([{ job_id: 'leased', url: given.webhook }]);
+  expect(queue.queue.webhooks.take()).toMatchObject([{ about: 'leased', url: given.webhook }]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Webhook } from '../../../src/queue/projections/webhooks.ts';
+import type { Webhook } from '../../../src/webhooks/outbox.ts';
 import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 const settings = { webhook_hosts: 'a.test,b.test', webhook_secret: 'whsec_x' };

@@ -48,5 +48,12 @@ describe('the settings of webhooks', () => {
     expect(webhookSettingsProblem({ hosts: 'a.test', secret })).toBeNull();
     expect(webhookSettingsProblem({ hosts: 'a.test', secret: '' })).toContain('QUEUE_WEBHOOK_SECRET');
     expect(webhookSettingsProblem({ hosts: 'a.test', secret: 'x' })).toContain('whsec_');
+    expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://a.test/x' })).toBeNull();
+    expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://b.test/x' })).toContain(
+      'QUEUE_WEBHOOK_URL: b.test',
+    );
+    expect(webhookSettingsProblem({ hosts: '', secret: '', url: 'https://b.test/x' })).toContain(
+      'QUEUE_WEBHOOK_URL',
+    );
   });
 });

@@ -1,6 +1,6 @@
 import type { Sql } from '../../../durable/ports.ts';
 import { full, LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
-import type { CallerTerms, EndedResponse, NewResponse, Prepared, Refusal } from '../types.ts';
+import type { CallerTerms, EndedResponse, FinalStatus, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
 import {
   bytesOfTenant,
@@ -28,6 +28,8 @@ export interface Responses {
   retentionMs: number;
   /** How long a conversation is stored after its last change, ms; null: until it is deleted. */
   conversationsMs: number | null;
+  /** Is called when a response in the background has ended, in the commit that ends it. */
+  ended(id: string, status: FinalStatus): void;
 }
 
 /** Whose responses a caller sees: those of a tenant; null: all. */
@@ -109,6 +111,7 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
   });
   if (status === 'completed' || status === 'incomplete') append(on, conversation_id, [...input, ...numbers]);
   unlock(on, conversation_id, response.id);
+  if (response.is_background) on.ended(response.id, status);
 }
 
 /** Deletes a response with those of its items that nothing else has. */

@@ -1,5 +1,6 @@
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
+import { EVENT_TABLES, type EventReceiver, EventWebhooks } from '../../../webhooks/events.ts';
 import type {
   CallerTerms,
   EndedResponse,
@@ -79,16 +80,19 @@ export class ResponsesObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #on: chains.Responses;
   readonly #background: Background;
+  readonly #webhooks: EventWebhooks;
 
-  constructor(host: ObjectHost, settings: ResponsesSettings, ask: BackgroundAsk) {
+  constructor(host: ObjectHost, settings: ResponsesSettings, ask: BackgroundAsk, receiver: EventReceiver) {
     this.#host = host;
-    createTables(host.sql, RESPONSES_TABLES, STEPS);
+    createTables(host.sql, [...RESPONSES_TABLES, ...EVENT_TABLES], STEPS);
+    this.#webhooks = new EventWebhooks(host, receiver);
     const { retention_seconds, conversations_retention_seconds: conversationsSeconds } = settings;
     this.#on = {
       sql: host.sql,
       now: () => host.now(),
       retentionMs: retention_seconds * 1000,
       conversationsMs: conversationsSeconds === null ? null : conversationsSeconds * 1000,
+      ended: (id, status) => this.#webhooks.add(`response.${status}`, id),
     };
     this.#background = new Background({
       on: this.#on,
@@ -268,6 +272,7 @@ export class ResponsesObject implements HostedObject {
   }
 
   async alarm(): Promise<void> {
+    this.#webhooks.send();
     const { sql } = this.#on;
     const now = this.#host.now();
     for (const response of endedEvents(sql, now, EXPIRED_AT_ONCE)) dropEvents(sql, response);

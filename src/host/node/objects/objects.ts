@@ -119,8 +119,8 @@ const KINDS = {
   },
   batches: {
     prototype: BatchesObject.prototype,
-    make: async (host, { settings, objects }) =>
-      new BatchesObject(host, batchesAsk({ ...settings, objects }, host.queueId)),
+    make: async (host, { settings, objects, post }) =>
+      new BatchesObject(host, batchesAsk({ ...settings, objects }, host.queueId), { settings, post }),
   },
   files: {
     prototype: FileObject.prototype,
@@ -128,11 +128,12 @@ const KINDS = {
   },
   responses: {
     prototype: ResponsesObject.prototype,
-    make: async (host, { settings, objects }) =>
+    make: async (host, { settings, objects, post }) =>
       new ResponsesObject(
         host,
         responsesSettings(settings),
         responsesAsk({ ...settings, objects }, host.queueId),
+        { settings, post },
       ),
   },
 } satisfies Record<string, Kind>;

@@ -1,30 +1,31 @@
-import { deliver, isTaken } from '../../durable/deliver.ts';
-import type { ObjectHost, Post } from '../../durable/host.ts';
-import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
-import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
-import type { Webhook } from '../projections/webhooks.ts';
-import type { Queue } from '../queue.ts';
+import { deliver, isTaken } from '../durable/deliver.ts';
+import type { ObjectHost, Post } from '../durable/host.ts';
+import type { QueueSettingBindings } from '../settings/queue-settings.ts';
+import { webhookKey, webhookProblem, webhookReach } from '../settings/webhooks.ts';
+import type { Webhook, WebhookOutbox } from './outbox.ts';
 
 /** The status by which a receiver wants no more posts: https://www.standardwebhooks.com. */
 const GONE = 410;
 
+/** The settings by which webhooks are posted. */
+export type WebhookSettings = Pick<QueueSettingBindings, 'WEBHOOK_HOSTS' | 'WEBHOOK_SECRET'>;
+
 interface WebhookSenderPorts {
-  queue: Queue;
+  outbox: Pick<WebhookOutbox, 'done' | 'failed'>;
+  /** Returns the JSON of a post; null: it is not to be sent any more. */
+  bodyOf(webhook: Webhook): string | null;
   /** Runs work that writes, and commits it. */
   commit<T>(work: () => T): Promise<T>;
   post: Post;
   host: Pick<ObjectHost, 'now' | 'log'>;
 }
 
-/** Posts settlements to their receivers, signed as Standard Webhooks says. Never throws. */
+/** Sends the posts of an outbox to their receivers, signed as Standard Webhooks says. Never throws. */
 export class WebhookSender {
-  readonly #settings: Pick<QueueSettingBindings, 'WEBHOOK_HOSTS' | 'WEBHOOK_SECRET'>;
+  readonly #settings: WebhookSettings;
   readonly #ports: WebhookSenderPorts;
 
-  constructor(
-    settings: Pick<QueueSettingBindings, 'WEBHOOK_HOSTS' | 'WEBHOOK_SECRET'>,
-    ports: WebhookSenderPorts,
-  ) {
+  constructor(settings: WebhookSettings, ports: WebhookSenderPorts) {
     this.#settings = settings;
     this.#ports = ports;
   }
@@ -34,23 +35,21 @@ export class WebhookSender {
   }
 
   async #sendOne(webhook: Webhook): Promise<void> {
-    const { queue, commit, host } = this.#ports;
+    const { outbox, bodyOf, commit, host } = this.#ports;
     try {
-      const body = queue.read('webhookBody', webhook.job_id);
+      const body = bodyOf(webhook);
       if (body === null) {
-        const { job_id, host: receiver } = webhook;
+        const { about: job_id, host: receiver } = webhook;
         const dropped = 'webhook dropped: its job is forgotten, or is tried again';
         host.log('warn', dropped, { job_id, host: receiver });
-        return await commit(() => queue.webhooks.done(webhook));
+        return await commit(() => outbox.done(webhook));
       }
       const problem = await this.#post(webhook, body);
-      await commit(() =>
-        problem === null ? queue.webhooks.done(webhook) : queue.webhooks.failed(webhook, problem),
-      );
+      await commit(() => (problem === null ? outbox.done(webhook) : outbox.failed(webhook, problem)));
     } catch (error) {
       // The object restarts, and posts the webhook once more.
       host.log('warn', 'a webhook could not be noted as sent', {
-        job_id: webhook.job_id,
+        id: webhook.id,
         error: String(error),
       });
     }
