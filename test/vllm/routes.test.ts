@@ -2,6 +2,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { remainder } from '../../src/features/responses/remainder.ts';
+import { type ResponseEvent, saidOf } from '../../src/features/responses/said.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
@@ -158,7 +160,6 @@ describe('by the road and directly', () => {
     ['POST', '/v1/completions', { prompt: 'hello', ...few }],
     ['POST', '/v1/messages', { messages, ...few }],
     ['POST', '/v1/messages', { messages, ...few, stream: true }],
-    ['POST', '/v1/responses', { input: 'hello', max_output_tokens: 6, temperature: 0, store: false }],
     ['POST', '/invocations', { messages, ...few }],
     ['POST', '/generative_scoring', { query: 'a', items: ['b'], label_token_ids: [40, 41] }],
     ['POST', '/rerank', { query: 'a', documents: ['b'] }],
@@ -200,6 +201,13 @@ describe('by the road and directly', () => {
     expect(answer.headers.has('endpoint-load-metrics')).toBe(direct.headers.has('endpoint-load-metrics'));
   });
 
+  it('a response is the same but for the fields of the queue', async () => {
+    const body = { input: 'hello', max_output_tokens: 6, temperature: 0, store: false };
+    const { direct, through } = await askBoth('POST', '/v1/responses', body);
+    const own = { store: false, conversation: null, metadata: {} };
+    expect([through.status, JSON.parse(through.text)]).toEqual([200, { ...JSON.parse(direct.text), ...own }]);
+  });
+
   it('a response is stored, found again, and gone on from', async () => {
     const make = async (more: object) => {
       const { text } = await ask(queue.url, 'POST', '/v1/responses', { max_output_tokens: 4, ...more });
@@ -211,6 +219,30 @@ describe('by the road and directly', () => {
     const next = await make({ input: 'b', previous_response_id: made.id });
     expect(next).toMatchObject({ previous_response_id: made.id });
     expect(next.usage.input_tokens).toBeGreaterThan(made.usage.total_tokens);
+  });
+
+  it('a response whose stream was cut anywhere has the rest made from its end', async () => {
+    const body = { input: 'a', max_output_tokens: 6, temperature: 0, stream: true };
+    const { text } = await ask(engineUrl, 'POST', '/v1/responses', body);
+    const events = text
+      .split('\n')
+      .filter((line) => line.startsWith('data: {'))
+      .map((line) => JSON.parse(line.slice(6)) as ResponseEvent);
+    const last = events.at(-1)!;
+    const final = { ...(last.response as Record<string, unknown>), status: 'completed' };
+    const types = (list: readonly ResponseEvent[]) => new Set(list.map(({ type }) => type));
+    for (let cut = 2; cut < events.length; cut++) {
+      const said = events.slice(0, cut);
+      const rest = remainder(saidOf(said), final, cut);
+      expect([cut, rest?.at(-1)]).toEqual([
+        cut,
+        { ...last, response: final, sequence_number: last.sequence_number && cut + rest!.length - 1 },
+      ]);
+      expect([cut, types([...said, ...rest!])]).toEqual([cut, types(events)]);
+      const done = (list: readonly ResponseEvent[]) =>
+        list.filter(({ type }) => type === 'response.output_text.done')[0]!.text;
+      expect([cut, done([...said, ...rest!])]).toEqual([cut, done(events)]);
+    }
   });
 
   it('a file of requests has the answers that vllm run-batch gives', async () => {

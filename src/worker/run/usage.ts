@@ -152,6 +152,6 @@ function runpodLimit({ openai_input, body, sampling_params }: Record<string, unk
 }
 
 function limitIn(body: Record<string, unknown>): number | null {
-  const limit = body.max_completion_tokens ?? body.max_tokens;
+  const limit = body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens;
   return typeof limit === 'number' && limit > 0 ? limit : null;
 }

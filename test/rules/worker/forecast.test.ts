@@ -69,6 +69,7 @@ test.each([
   ],
   ['a chat job that says nothing', jobWith({ messages: [] }), 512],
   ['an engine request', engineRequest({ max_tokens: 9 }), 9],
+  ['a response', engineRequest({ max_output_tokens: 11 }), 11],
   ['an engine request without a limit', engineRequest({ input: 'x' }), null],
   ['an engine request without a body', jobWith({ path: '/v1/models' }), null],
   ['a body that is no JSON', jobWith({ path: '/v1/x', body: '{' }), null],
