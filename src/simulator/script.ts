@@ -26,7 +26,7 @@ export type Script = readonly ScriptedAnswer[];
 export type Piece = { kind: 'reasoning'; text: string } | { kind: 'text'; text: string } | CallPiece;
 
 /** A part of a call's arguments. @property index the number of the call in its answer */
-export interface CallPiece {
+interface CallPiece {
   kind: 'call';
   index: number;
   call: ScriptedCall;

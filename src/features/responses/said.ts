@@ -32,7 +32,7 @@ export const CALL_KINDS: Readonly<Record<string, { text: string; field: string }
 };
 
 /** What was said of one part of an item. */
-export interface SaidPart {
+interface SaidPart {
   /** The part as it was last given whole. */
   part: Fields;
   text: string;
