@@ -21,9 +21,10 @@ let workers = 0;
 const TOKENS = 60;
 const SLOTS = { engineArgs: '--inter-token-latency-ms 25', env: { CASOLA_MAX_JOBS: '20' } };
 
-async function startAnotherWorker(): Promise<void> {
+async function startAnotherWorker(pace = ''): Promise<void> {
   workers += 1;
-  worker = await readyWorker(queue.url, `w${workers}`, SLOTS);
+  const engineArgs = `${SLOTS.engineArgs} ${pace}`;
+  worker = await readyWorker(queue.url, `w${workers}`, { ...SLOTS, engineArgs });
 }
 
 beforeAll(async () => {
@@ -198,8 +199,13 @@ describe('a response in the background whose process is killed', () => {
   it('is made by another worker when its own dies before the first word', async () => {
     killWorker();
     await worker.process.exited;
+    await startAnotherWorker('--time-to-first-token-ms 60000');
     const id = await begin('Made by another worker.');
     const reader = read(id);
+    await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'its engine has it');
+    expect(await client().responses.retrieve(id)).toMatchObject({ status: 'in_progress' });
+    killWorker();
+    await worker.process.exited;
     await startAnotherWorker();
     await expectWhole(id, await reader);
   });
