@@ -199,7 +199,7 @@ describe('a response in the background whose process is killed', () => {
   it('is made by another worker when its own dies before the first word', async () => {
     killWorker();
     await worker.process.exited;
-    await startAnotherWorker('--time-to-first-token-ms 60000');
+    await startAnotherWorker('--time-to-first-token-ms 5000');
     const id = await begin('Made by another worker.');
     const reader = read(id);
     await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'its engine has it');
