@@ -61,6 +61,7 @@ function finish(events = engineEvents()): void {
 describe('the stream of a response in the background', () => {
   it('has events of its own, from created to the end of the record', async () => {
     const { id } = await harness.create({ stream: true });
+    await harness.advance(100);
     expect(typesOf(await harness.events(id))).toEqual(TYPES.slice(0, 3));
     const events = engineEvents();
     stream().say(...events.slice(0, 5));

@@ -6,7 +6,7 @@ import { asHttp } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { readSubmission, rejection } from '../../../gateway/jobs/submissions.ts';
 import { submitAndListen } from '../../../gateway/jobs/submit-jobs.ts';
-import { callResponses } from '../../../gateway/objects/calls.ts';
+import { callQueue, callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import { isRequestId, requestHeaders, traceContextOf } from '../../../protocol/index.ts';
@@ -17,26 +17,32 @@ import { noResponse } from './errors.ts';
 import { streamOf } from './stream.ts';
 
 /**
- * Submits the job of a response in the background, which is stored already, and answers with the response or its events. If the job
- * is refused, the response is deleted.
+ * Answers with a response in the background, or its events, once it is stored and its job is submitted. One whose job
+ * is refused is deleted, and the job of one that cannot be stored is cancelled.
  * @param bytes what the engine is sent
+ * @param store stores the response, if that has not been done: the two commits go side by side
  */
 export async function createInBackground(
   context: GatewayContext,
   asked: NewResponse,
   bytes: Uint8Array<ArrayBuffer>,
+  store: () => Promise<unknown>,
 ): Promise<Response> {
   const { env, req } = context;
   const queueId = queueIdOf(env, req.raw);
-  try {
-    await submit(context, queueId, asked, bytes);
-  } catch (error) {
-    await callResponses(env, queueId, (responses) => responses.withdraw(asked.id)).catch(() => {});
-    throw error;
+  const { id } = asked;
+  const done = await Promise.allSettled([store(), submit(context, queueId, asked, bytes)]);
+  const failed = done.find((one) => one.status === 'rejected');
+  if (failed !== undefined) {
+    await Promise.allSettled([
+      callResponses(env, queueId, (responses) => responses.withdraw(id)),
+      callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null)),
+    ]);
+    throw failed.reason;
   }
-  if (asked.stream) return await streamOf(context, asked.id, -1);
+  if (asked.stream) return await streamOf(context, id, -1);
   const response = { ...(JSON.parse(asked.echo) as Fields), status: 'queued', output: [] };
-  return context.json(response, 200, { 'x-job-id': asked.id });
+  return context.json(response, 200, { 'x-job-id': id });
 }
 
 async function submit(

@@ -46,7 +46,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
     if (fields.background)
       asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
     const needs = needsState(fields) || (fields.store && token?.stored_bytes !== undefined);
-    prepared = needs ? told(await prepare(context, asked, viewer)) : { history: [] };
+    prepared = needs && !isAlone(fields) ? told(await prepare(context, asked, viewer)) : { history: [] };
   } catch (error) {
     release();
     throw error;
@@ -58,7 +58,10 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   };
   try {
     const body = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);
-    if (fields.background) return await createInBackground(context, asked, body).finally(release);
+    if (fields.background) {
+      const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer));
+      return await createInBackground(context, asked, body, store).finally(release);
+    }
     const { pathname, search } = new URL(req.raw.url);
     const incoming = {
       head: req.raw,
@@ -132,6 +135,11 @@ function faultOf({ message, code, param }: BodyFault): Omit<Refusal, 'status'> {
 /** Whether a request needs to know what came before it, or is stored before it runs. */
 function needsState({ previous_response_id, conversation, background }: CreateFields): boolean {
   return previous_response_id !== null || conversation !== null || background;
+}
+
+/** Whether a response in the background goes on from nothing, so that its job need not wait for what came before. */
+function isAlone({ previous_response_id, conversation, background }: CreateFields): boolean {
+  return background && previous_response_id === null && conversation === null;
 }
 
 /** Returns the body that the engine is sent; bytes that need no change stay as the caller wrote them. */

@@ -44,8 +44,10 @@ const QUESTION_MS = 20_000;
 const PAUSE_MS = 1000;
 /** The pause after the queue has restarted, ms. */
 const RESTART_MS = 200;
-/** A response is stored before its job is submitted. A job that is not there after this time, ms, never will be. */
+/** A response may be stored before its job. A job that is not there after this time, ms, never will be. */
 const SUBMITTED_WITHIN_MS = 60_000;
+/** All jobs are named again after this time, ms, since a job may have settled before its response was stored. */
+const NAMES_AGAIN_MS = 60_000;
 /** The jobs of this many responses are named to the queue at a time. */
 const NAMED_AT_ONCE = 1000;
 
@@ -58,10 +60,8 @@ export class Background {
   readonly #readers: Readers;
   readonly #followed = new Set<string>();
   #isRunning = false;
-  /** Whether the queue tells the ends of the jobs of all running responses. */
-  #isListening = false;
-  /** Epoch ms at which jobs are named again that the queue did not know yet; null: it knows all. */
-  #namesAgainAt: number | null = null;
+  /** Epoch ms at which the jobs of all running responses are named to the queue; by then some may be new to it. */
+  #namesAt = 0;
 
   constructor(ports: BackgroundPorts) {
     this.#ports = ports;
@@ -111,29 +111,25 @@ export class Background {
   async #run(): Promise<void> {
     const { ask, on, sleep, log } = this.#ports;
     // The queue forgets who does not ask for a minute.
-    this.#isListening = false;
+    this.#namesAt = 0;
     while (isAnyRunning(on.sql)) {
       try {
-        if (!this.#isListening || this.#mustNameAgain()) await this.#listen();
+        if (on.now() >= this.#namesAt) await this.#listen();
         const jobs = await ask.nextSettled(QUESTION_MS);
         for (const job of jobs ?? []) this.#take(job.id, job);
         if (jobs !== null) continue;
-        this.#isListening = false;
+        this.#namesAt = 0;
         await sleep(RESTART_MS);
       } catch (error) {
         const text = String((error as Error)?.message ?? error);
         log('warn', 'responses in the background wait: the queue cannot be reached', { error: text });
-        this.#isListening = false;
+        this.#namesAt = 0;
         await sleep(PAUSE_MS);
       }
     }
   }
 
-  #mustNameAgain(): boolean {
-    return this.#namesAgainAt !== null && this.#namesAgainAt <= this.#ports.on.now();
-  }
-
-  /** Names all running responses to the queue, after a start of this object or of the queue. */
+  /** Names the jobs of all running responses to the queue. */
   async #listen(): Promise<void> {
     const { ask, on } = this.#ports;
     await ask.listenAnew();
@@ -142,13 +138,11 @@ export class Background {
     for (let at = 0; at < all.length; at += NAMED_AT_ONCE)
       for (const id of await ask.listen(all.slice(at, at + NAMED_AT_ONCE).map(({ id }) => id)))
         unknown.add(id);
-    this.#isListening = true;
-    this.#namesAgainAt = null;
+    this.#namesAt = on.now() + NAMES_AGAIN_MS;
     for (const { id, created_at, is_streamed } of all) {
       if (!unknown.has(id)) {
         if (is_streamed) this.follow(id);
       } else if (on.now() - created_at >= SUBMITTED_WITHIN_MS) this.#end(id, NO_JOB);
-      else this.#namesAgainAt = on.now() + SUBMITTED_WITHIN_MS;
     }
   }
 

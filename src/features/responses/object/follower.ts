@@ -50,8 +50,7 @@ export async function followResponse(id: string, ports: FollowPorts): Promise<vo
       known = job.fence_token;
       leave.abort();
       leave = new AbortController();
-      attempt(on, id, known);
-      tell(id);
+      ports.background(noteAttempt(id, known, leave.signal, ports));
       if (followed.live) ports.background(readAttempt(id, known, followed.live, leave.signal, ports));
     }
   }
@@ -62,6 +61,19 @@ export async function followResponse(id: string, ports: FollowPorts): Promise<vo
 function isMixed({ on }: FollowPorts, id: string, { job }: FollowedJob): boolean {
   const row = running(on, id);
   return row?.has_output === true && (job.state === 'pending' || job.fence_token > row.fence);
+}
+
+/** Notes an attempt, unless its first words come first: they are in one commit with that then. */
+async function noteAttempt(
+  id: string,
+  fence: number,
+  signal: AbortSignal,
+  { on, sleep, tell }: FollowPorts,
+): Promise<void> {
+  await sleep(GATHER_MS);
+  if (signal.aborted || running(on, id)?.fence === fence) return;
+  attempt(on, id, fence);
+  tell(id);
 }
 
 /** Stores the output of an attempt as it comes. Whatever breaks this off, the job's result has the rest. */

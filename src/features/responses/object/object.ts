@@ -251,8 +251,8 @@ export class ResponsesObject implements HostedObject {
       const { is_end, ...page } = readEvents(this.#on.sql, found, after);
       const left = until - this.#host.now();
       const isAny = page.last > after;
+      if (!isFinal) this.#background.follow(id);
       if (isAny || isFinal || left <= 0) return { ...page, is_over: isFinal && is_end };
-      this.#background.follow(id);
       await this.#background.news(id, left);
     }
   }

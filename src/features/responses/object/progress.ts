@@ -33,7 +33,7 @@ export function begin(on: chains.Responses, id: string): void {
 /** Notes that a worker has a response. @param fence the token of the attempt */
 export function attempt(on: chains.Responses, id: string, fence: number): void {
   const row = running(on, id);
-  if (row === null) return;
+  if (row === null || row.has_output) return;
   saveResponse(on.sql, { ...row, fence, status: 'in_progress' });
   if (row.is_streamed) appendEvents(on.sql, row, beginningOf(row).slice(countEvents(on.sql, row)));
 }
@@ -50,8 +50,9 @@ export function output(
   events: readonly Fields[],
   number: number,
 ): boolean {
+  if (Number(running(on, id)?.fence) < fence) attempt(on, id, fence);
   const row = running(on, id);
-  if (row?.fence !== fence) return false;
+  if (row?.fence !== fence || events.length === 0) return false;
   const stored = countEvents(on.sql, row) - BEGINNING;
   const fresh = events.slice(Math.max(0, stored - (number - events.length)));
   if (fresh.length === 0) return false;
