@@ -4,6 +4,7 @@ import { ApiError, badRequest, invalidBody } from './errors.ts';
 import type { Body } from './fields.ts';
 import { readForm, readJson, sendJson } from './http.ts';
 import { readChat } from './requests.ts';
+import { readResponses } from './responses.ts';
 import { countTokens, seedFrom } from './text.ts';
 
 /** This file makes answers without generation, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
@@ -18,10 +19,14 @@ const EMBEDDING_SIZE = 8;
 /** The functions that make the bodies of answers, by route. Each throws ApiError. */
 const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
   '/tokenize': (body, model) => {
-    const text = 'messages' in body ? readChat(body, model.names).prompts[0]!.text : textOf(body, 'prompt');
-    const tokens = tokensOf(text);
+    const tokens =
+      'messages' in body ? readChat(body, model.names).prompts[0]!.ids : tokensOf(textOf(body, 'prompt'));
     const strings = body.return_token_strs === true ? tokens.map((token) => partOf(token).toString()) : null;
     return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs: strings };
+  },
+  '/v1/responses/render': (body, model) => {
+    const { text, ids } = readResponses(body, model.names).prompts[0]!;
+    return { request_id: idOf([text]), token_ids: ids, model: model.names[0] };
   },
   '/detokenize': (body) => {
     if (!Array.isArray(body.tokens)) throw missing('tokens', body);

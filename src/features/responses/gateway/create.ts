@@ -118,7 +118,7 @@ async function prepare(
 }
 
 /** Reads the fields that concern what is stored. @throws HttpError 400, 403 */
-function readFields(body: Fields, token: Caller | null): CreateFields {
+export function readFields(body: Fields, token: Caller | null): CreateFields {
   const isStored = storesByDefault(token, body);
   try {
     return readCreate(body, isStored);

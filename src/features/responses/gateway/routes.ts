@@ -4,6 +4,7 @@ import { PASSED_THROUGH } from '../../../gateway/routes/inference.ts';
 import { type Gateway, type GatewayContext, route } from '../../../gateway/routes/route.ts';
 import { cancelResponse } from './background.ts';
 import { createResponse, PATH } from './create.ts';
+import { countInputTokens } from './input-tokens.ts';
 import { deleteResponse, getResponse, listInputItems } from './reads.ts';
 
 /** The parameters of lists of items. */
@@ -32,6 +33,17 @@ export function responsesRoutes(app: Gateway): void {
     path: PATH,
     summary: 'Makes a response, which is stored unless "store" is false',
     handler: (context, next) => (isOnList(context) ? createResponse(context) : next()),
+  });
+  route(app, {
+    method: 'POST',
+    path: '/v1/responses/input_tokens',
+    tag: 'Inference',
+    summary: 'How many tokens a request for a response has, with all that it goes on from',
+    scopes: ['submit'],
+    body: { example: { model: 'my-model', input: 'Hi' } },
+    answers: { 200: { description: 'The number.', content: {} } },
+    errors: [400, 404, 413, 429, 501, 503],
+    handler: (context, next) => (isOnList(context) ? countInputTokens(context) : next()),
   });
   route(app, {
     method: 'GET',

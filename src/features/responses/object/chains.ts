@@ -78,6 +78,14 @@ export function prepare(
   return { history: items.map(({ json }) => json) };
 }
 
+/** Returns the items that would come before a response's own input, also where its conversation is locked. */
+export function history({ sql }: Responses, asked: NewResponse, viewer: Viewer): Prepared | Refusal {
+  const place = placeOf(sql, asked, viewer);
+  if (place !== LOCKED && 'status' in place) return place;
+  const numbers = 'status' in place ? findConversation(sql, asked.conversation!)!.items : place.history;
+  return { history: itemsOf(sql, numbers).map(({ json }) => json) };
+}
+
 /**
  * Stores a response that its caller waited for, in one commit with what it leaves in its conversation.
  * @returns false if what it goes on from has been deleted meanwhile; nothing is stored then

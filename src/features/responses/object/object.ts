@@ -115,6 +115,11 @@ export class ResponsesObject implements HostedObject {
     return prepared;
   }
 
+  /** Finds what a response would go on from; nothing is stored or locked. */
+  async history(asked: NewResponse, viewer: chains.Viewer): Promise<Prepared | Refusal> {
+    return chains.history(this.#on, asked, viewer);
+  }
+
   /** Deletes a response in the background whose job was not taken. */
   async withdraw(id: string): Promise<void> {
     const found = findResponse(this.#on.sql, id);
