@@ -7,7 +7,9 @@ import time
 import openai
 from openai import OpenAI
 
-url, model, parts = sys.argv[1], sys.argv[2], sys.argv[3:]
+url, model, part = sys.argv[1:4]
+# A model of random weights does not end by itself.
+shared = {"model": model, "temperature": 0, **({"max_output_tokens": 24} if "--limited" in sys.argv else {})}
 client = OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
 seen = {}
 
@@ -34,9 +36,14 @@ def ended(response):
     return response
 
 
+def final_of(stream, events):
+    """The response at the end of a stream, which the helper gives only where it is complete."""
+    return stream.get_final_response() if events[-1].type == "response.completed" else events[-1].response
+
+
 def chain():
-    first = client.responses.create(model=model, input="One.", temperature=0, metadata={"of": "test"})
-    second = client.responses.create(model=model, input="Two.", temperature=0, previous_response_id=first.id)
+    first = client.responses.create(**shared, input="One.", metadata={"of": "test"})
+    second = client.responses.create(**shared, input="Two.", previous_response_id=first.id)
     got = client.responses.retrieve(second.id)
     seen["retrieved"] = got.output_text == second.output_text and got.previous_response_id == first.id
     seen["metadata"] = client.responses.retrieve(first.id).metadata
@@ -47,29 +54,30 @@ def chain():
     seen["more_input"] = second.usage.input_tokens > first.usage.input_tokens
     client.responses.delete(first.id)
     seen["deleted"] = status_of(lambda: client.responses.retrieve(first.id))
-    missing = lambda: client.responses.create(model=model, input="Three.", previous_response_id=first.id)
+    missing = lambda: client.responses.create(**shared, input="Three.", previous_response_id=first.id)
     seen["missing_previous"] = status_of(missing)
-    forgotten = client.responses.create(model=model, input="One.", store=False)
+    forgotten = client.responses.create(**shared, input="One.", store=False)
     seen["not_stored"] = status_of(lambda: client.responses.retrieve(forgotten.id))
     seen["not_in_background"] = status_of(lambda: client.responses.cancel(second.id))[0]
 
 
 def streams():
-    with client.responses.stream(model=model, input="Say hello.", temperature=0) as stream:
-        numbers = [event.sequence_number for event in stream]
-        final = stream.get_final_response()
+    with client.responses.stream(**shared, input="Say hello.") as stream:
+        events = list(stream)
+        final = final_of(stream, events)
+    numbers = [event.sequence_number for event in events]
     seen["numbers"] = numbers == list(range(len(numbers)))
     seen["same"] = client.responses.retrieve(final.id).output_text == final.output_text != ""
 
 
 def background():
-    made = client.responses.create(model=model, input="Say hello.", temperature=0, background=True)
+    made = client.responses.create(**shared, input="Say hello.", background=True)
     seen["queued"] = [made.status, made.background]
     whole = ended(made)
     seen["polled"] = [whole.status, whole.output_text != "", whole.completed_at is not None]
     seen["not_streamed"] = status_of(lambda: client.responses.retrieve(made.id, stream=True))[0]
 
-    with client.responses.stream(model=model, input="Say hello.", temperature=0, background=True) as stream:
+    with client.responses.stream(**shared, input="Say hello.", background=True) as stream:
         left = []
         for event in stream:
             left.append(event)
@@ -78,7 +86,7 @@ def background():
     id = left[0].response.id
     with client.responses.stream(response_id=id, starting_after=10) as stream:
         rest = list(stream)
-        final = stream.get_final_response()
+        final = final_of(stream, rest)
     raw = list(client.responses.retrieve(id, stream=True, starting_after=10))
     numbers = [event.sequence_number for event in [*left, *rest]]
     said = "".join(event.delta for event in [*left, *rest] if event.type == "response.output_text.delta")
@@ -101,18 +109,18 @@ def background():
             cancelled = client.responses.cancel(long_id)
     again = client.responses.cancel(long_id)
     seen["cancelled"] = [cancelled.status, again.status, client.responses.retrieve(long_id).status]
-    seen["goes_on"] = client.responses.create(model=model, input="And?", previous_response_id=id).status
+    seen["goes_on"] = client.responses.create(**shared, input="And?", previous_response_id=id).status
 
 
 def conversations():
     items = [{"type": "message", "role": "user", "content": "My name is Ada."}]
     talk = client.conversations.create(metadata={"topic": "names"}, items=items)
-    said = client.responses.create(model=model, input="Who am I?", temperature=0, conversation=talk.id)
+    said = client.responses.create(**shared, input="Who am I?", conversation=talk.id)
     seen["named"] = said.conversation.id == talk.id
     listed = list(client.conversations.items.list(talk.id, order="asc", limit=2))
     expected = [["user", "My name is Ada."], ["user", "Who am I?"], ["assistant", said.output_text]]
     seen["items"] = texts(listed) == expected
-    with client.responses.stream(model=model, input="Sure?", conversation={"id": talk.id}) as stream:
+    with client.responses.stream(**shared, input="Sure?", conversation={"id": talk.id}) as stream:
         stream.until_done()
     seen["after_stream"] = len(client.conversations.items.list(talk.id).data)
     behind = client.responses.create(
@@ -123,7 +131,7 @@ def conversations():
         background=True,
         extra_body={"ignore_eos": True},
     )
-    other = lambda: client.responses.create(model=model, input="At once?", conversation=talk.id)
+    other = lambda: client.responses.create(**shared, input="At once?", conversation=talk.id)
     seen["locked"] = status_of(other)
     seen["unlocked"] = [ended(behind).status, status_of(other)]
     seen["updated"] = client.conversations.update(talk.id, metadata={"topic": "Ada"}).metadata
@@ -132,7 +140,7 @@ def conversations():
     seen["item"] = texts([item])
     seen["item_deleted"] = client.conversations.items.delete(item.id, conversation_id=talk.id).id == talk.id
     both = lambda: client.responses.create(
-        model=model, input="?", conversation=talk.id, previous_response_id=said.id
+        **shared, input="?", conversation=talk.id, previous_response_id=said.id
     )
     seen["both"] = status_of(both)[0]
     seen["deleted"] = client.conversations.delete(talk.id).deleted
@@ -140,11 +148,10 @@ def conversations():
 
 
 def counts():
-    counted = client.responses.input_tokens.count(model=model, input="Say hello.")
-    made = client.responses.create(model=model, input="Say hello.")
+    counted = client.responses.input_tokens.count(**shared, input="Say hello.")
+    made = client.responses.create(**shared, input="Say hello.")
     seen["counted"] = [counted.object, counted.input_tokens == made.usage.input_tokens]
 
 
-for part in parts:
-    globals()[part]()
+globals()[part]()
 print(json.dumps(seen))

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ClientsInstall, ensureClients } from '../../scripts/clients/setup.ts';
 import { ranScript } from '../support/client-scripts.ts';
 import { until } from '../support/poll.ts';
+import { responsesSeen } from '../support/responses-seen.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
 
 /** OpenAI's Python client, unmodified, over responses and conversations that the queue keeps. */
@@ -16,60 +17,14 @@ beforeAll(async () => {
 });
 afterAll(tearDown);
 
-const seenBy = async (part: string) =>
-  await ranScript(clients.python, 'openai_responses.py', queue.url, 'tiny', part);
-
 describe('OpenAI’s Python client', () => {
-  it('goes on from a response, reads it and its input again, and deletes it', async () => {
-    expect(await seenBy('chain')).toEqual({
-      retrieved: true,
-      metadata: { of: 'test' },
-      input_items: true,
-      stable_ids: true,
-      more_input: true,
-      deleted: [404, 'response_not_found'],
-      missing_previous: [400, 'previous_response_not_found'],
-      not_stored: [404, 'response_not_found'],
-      not_in_background: 400,
-    });
-  });
-
-  it('streams a response whose events are numbered without a gap', async () => {
-    expect(await seenBy('streams')).toEqual({ numbers: true, same: true });
-  });
-
-  it('polls a response in the background, takes its stream up again and cancels one', async () => {
-    expect(await seenBy('background')).toEqual({
-      queued: ['queued', true],
-      polled: ['completed', true, true],
-      not_streamed: 400,
-      resumed: {
-        first: ['response.created', 'response.queued', 'response.in_progress'],
-        numbers: true,
-        same_numbers: true,
-        text: true,
-        retrieved: true,
-      },
-      cancelled: ['cancelled', 'cancelled', 'cancelled'],
-      goes_on: 'completed',
-    });
-  });
-
-  it('holds a conversation, one response at a time', async () => {
-    expect(await seenBy('conversations')).toEqual({
-      named: true,
-      items: true,
-      after_stream: 5,
-      locked: [400, 'conversation_locked'],
-      unlocked: ['incomplete', null],
-      updated: { topic: 'Ada' },
-      item: [['user', 'My name is Ada.']],
-      item_deleted: true,
-      both: 400,
-      deleted: true,
-      gone: 404,
-    });
-  });
+  // The parts: a chain with its items; a stream; polled, left and taken up again, cancelled; a conversation.
+  it.each(Object.entries(responsesSeen('completed')))(
+    'uses responses as its documentation says: %s',
+    async (part, seen) => {
+      expect(await ranScript(clients.python, 'openai_responses.py', queue.url, 'tiny', part)).toEqual(seen);
+    },
+  );
 });
 
 describe('OpenAI’s client for Node', () => {

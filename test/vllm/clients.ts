@@ -5,6 +5,7 @@ import type { ClientsInstall } from '../../scripts/clients/setup.ts';
 import type { VllmInstall } from '../../scripts/vllm/setup.ts';
 import { ranScript } from '../support/client-scripts.ts';
 import { EXPECTED, EXPECTED_OF_AN_ENGINE, installExamples, runExample } from '../support/examples.ts';
+import { responsesSeen } from '../support/responses-seen.ts';
 
 /** Arguments of the engine without which it calls no tools. */
 export const TOOL_ARGS = ['--enable-auto-tool-choice', '--tool-call-parser', 'hermes'];
@@ -47,6 +48,14 @@ export function clientsOverVllm(road: () => { vllm: VllmInstall; queueUrl: strin
         structured: '{',
       });
     });
+
+    it.each(Object.entries(responsesSeen('incomplete')))(
+      'OpenAI’s Python client uses responses: %s',
+      async (part, expected) => {
+        const args = [road().queueUrl, 'tiny', part, '--limited'];
+        expect(await ranScript(clients.python, 'openai_responses.py', ...args)).toEqual(expected);
+      },
+    );
 
     it('Anthropic’s Python client streams what it gets whole', async () => {
       expect(await ranScript(clients.python, 'anthropic_client.py', road().queueUrl, 'tiny')).toMatchObject({
