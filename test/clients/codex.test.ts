@@ -69,8 +69,14 @@ interface CodexEvent {
   item?: { type: string; aggregated_output?: string; exit_code?: number; text?: string };
 }
 
-/** Runs one session to its end. */
-async function session(): Promise<{ work: string; events: CodexEvent[] }> {
+interface Session {
+  work: string;
+  events: CodexEvent[];
+  log: string;
+}
+
+/** Runs one session to its end. @param more lines of the provider's configuration */
+async function session(url: string, more = ''): Promise<Session> {
   const home = stateFolder();
   const work = join(home, 'work');
   mkdirSync(work);
@@ -83,13 +89,14 @@ check_for_update_on_startup = false
 enabled = false
 [model_providers.queue]
 name = "queue"
-base_url = "${proxyUrl}/v1"
+base_url = "${url}/v1"
 wire_api = "responses"
+${more}
 `,
   );
   const flags = ['--json', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-C', work];
   const codex = spawn(join(clients.node, 'node_modules/.bin/codex'), ['exec', ...flags, 'Make the files.'], {
-    env: cleanEnvironment({ CODEX_HOME: home, NO_PROXY: '*', no_proxy: '*' }),
+    env: cleanEnvironment({ CODEX_HOME: home, RUST_LOG: 'codex_api=info', NO_PROXY: '*', no_proxy: '*' }),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const [out, errors, [code]] = await Promise.all([
@@ -99,7 +106,18 @@ wire_api = "responses"
   ]);
   expect(code, `${out}${errors}`).toBe(0);
   const lines = out.trim().split('\n');
-  return { work, events: lines.map((line) => JSON.parse(line) as CodexEvent) };
+  return { work, log: errors, events: lines.map((line) => JSON.parse(line) as CodexEvent) };
+}
+
+function expectBothFiles(work: string, events: CodexEvent[]): void {
+  expect(readFileSync(join(work, 'made.txt'), 'utf8')).toBe('42\n');
+  expect(readFileSync(join(work, 'notes.txt'), 'utf8')).toBe('patched\n');
+  const items = events.filter(({ type }) => type === 'item.completed').map(({ item }) => item!);
+  expect(items).toContainEqual(
+    expect.objectContaining({ type: 'command_execution', aggregated_output: '42\n', exit_code: 0 }),
+  );
+  expect(items.at(-1)).toMatchObject({ type: 'agent_message', text: 'Both files are there.' });
+  expect(events.at(-1)).toMatchObject({ type: 'turn.completed' });
 }
 
 // Codex itself always sends false; the proxy sets true, as a version does that asks for it.
@@ -107,16 +125,8 @@ describe.each([false, true])('Codex, with "store": %s', (store) => {
   it('runs the command and the patch that the model asks for, and ends with its last words', async () => {
     const before = proxy.seen.length;
     proxy.set = store ? { store } : {};
-    const { work, events } = await session();
-    expect(readFileSync(join(work, 'made.txt'), 'utf8')).toBe('42\n');
-    expect(readFileSync(join(work, 'notes.txt'), 'utf8')).toBe('patched\n');
-    const items = events.filter(({ type }) => type === 'item.completed').map(({ item }) => item!);
-    expect(items).toContainEqual(
-      expect.objectContaining({ type: 'command_execution', aggregated_output: '42\n', exit_code: 0 }),
-    );
-    expect(items.at(-1)).toMatchObject({ type: 'agent_message', text: 'Both files are there.' });
-    expect(events.at(-1)).toMatchObject({ type: 'turn.completed' });
-
+    const { work, events } = await session(proxyUrl);
+    expectBothFiles(work, events);
     const turns = proxy.seen.slice(before).filter(({ path }) => path === '/v1/responses');
     expect(turns).toHaveLength(3);
     for (const { status, body, answer } of turns) {
@@ -129,4 +139,10 @@ describe.each([false, true])('Codex, with "store": %s', (store) => {
       expect(kept.status).toBe(store ? 200 : 404);
     }
   });
+});
+
+it('Codex does the same on a WebSocket', async () => {
+  const { work, events, log } = await session(queue.url, 'supports_websockets = true');
+  expect(log).toContain('connected to Responses WebSocket');
+  expectBothFiles(work, events);
 });

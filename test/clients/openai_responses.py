@@ -147,6 +147,39 @@ def conversations():
     seen["gone"] = status_of(lambda: client.conversations.retrieve(talk.id))[0]
 
 
+def socket():
+    def make(**more):
+        """The last event of a response that is made on the connection."""
+        connection.response.create(**{**shared, **more})
+        numbers = []
+        for event in connection:
+            if event.type == "error":
+                return [event.status, event.error.code]
+            numbers.append(event.sequence_number)
+            if event.type in ("response.completed", "response.incomplete", "response.failed"):
+                assert numbers == list(range(len(numbers))), numbers
+                return event.response
+
+    with client.responses.connect() as connection:
+        first = make(input="One.", store=False)
+        second = make(input="Two.", store=False, previous_response_id=first.id)
+        whole = ["One.", first.output_text, "Two."]
+        roles = ["user", "assistant", "user"]
+        items = [{"role": role, "content": text} for role, text in zip(roles, whole)]
+        seen["same"] = second.output_text == client.responses.create(**shared, input=items).output_text != ""
+        seen["previous"] = second.previous_response_id == first.id
+        seen["not_stored"] = status_of(lambda: client.responses.retrieve(second.id))
+        stored = make(input="Three.", previous_response_id=second.id)
+        listed = texts(client.responses.input_items.list(stored.id, order="asc"))
+        seen["stored"] = [text for _, text in listed] == [*whole, second.output_text, "Three."]
+        behind = make(input="Four.", store=False, previous_response_id=stored.id)
+        seen["behind_stored"] = make(input="Five.", store=False, previous_response_id=behind.id).status
+        warm = make(input="Six.", store=False, generate=False)
+        seen["warm"] = [warm.status, make(input="Seven.", store=False, previous_response_id=warm.id).status]
+        seen["forgotten"] = make(input="?", previous_response_id=first.id)
+        seen["goes_on"] = make(input="Eight.").status
+
+
 def counts():
     counted = client.responses.input_tokens.count(**shared, input="Say hello.")
     made = client.responses.create(**shared, input="Say hello.")

@@ -27,6 +27,16 @@ export function responsesSeen(status: 'completed' | 'incomplete') {
       cancelled: ['cancelled', 'cancelled', 'cancelled'],
       goes_on: status,
     },
+    socket: {
+      same: true,
+      previous: true,
+      not_stored: [404, 'response_not_found'],
+      stored: true,
+      behind_stored: status,
+      warm: ['completed', status],
+      forgotten: [400, 'previous_response_not_found'],
+      goes_on: status,
+    },
     conversations: {
       named: true,
       items: true,

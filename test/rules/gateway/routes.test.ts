@@ -37,7 +37,9 @@ function routes(): { method: string; path: string }[] {
 async function ask(env: GatewayEnv, { method, path }: { method: string; path: string }, query: string) {
   const body = method === 'GET' ? null : JSON.stringify({ instance_id: 'i', status: 'running' });
   const headers = {
-    upgrade: /^\/(ws|answers|api\/jobs\/socket|api\/fleet\/live)$/.test(path) ? 'websocket' : '',
+    upgrade: /^\/(ws|answers|api\/jobs\/socket|api\/fleet\/live|v1\/responses)$/.test(path)
+      ? 'websocket'
+      : '',
   };
   const request = new Request(`http://localhost${path}?worker_id=w&${query}`, { method, body, headers });
   return await createApp(FEATURE_ROUTES).fetch(request, env, context as never);

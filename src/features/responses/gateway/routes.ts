@@ -1,11 +1,12 @@
 import { inferenceRoutesOf } from '../../../gateway/env.ts';
 import type { RouteRow } from '../../../gateway/openapi/document.ts';
 import { PASSED_THROUGH } from '../../../gateway/routes/inference.ts';
-import { type Gateway, type GatewayContext, route } from '../../../gateway/routes/route.ts';
+import { type Gateway, type GatewayContext, requireUpgrade, route } from '../../../gateway/routes/route.ts';
 import { cancelResponse } from './background.ts';
 import { createResponse, PATH } from './create.ts';
 import { countInputTokens } from './input-tokens.ts';
 import { deleteResponse, getResponse, listInputItems } from './reads.ts';
+import { openResponsesSocket, SCOPES } from './socket.ts';
 
 /** The parameters of lists of items. */
 export const ITEMS: RouteRow['query'] = {
@@ -44,6 +45,21 @@ export function responsesRoutes(app: Gateway): void {
     answers: { 200: { description: 'The number.', content: {} } },
     errors: [400, 404, 413, 429, 501, 503],
     handler: (context, next) => (isOnList(context) ? countInputTokens(context) : next()),
+  });
+  route(app, {
+    method: 'GET',
+    path: PATH,
+    tag: 'Inference',
+    summary: 'A WebSocket on which responses are made one after another',
+    description: 'The client sends "response.create" frames and is sent the events (docs/responses.md).',
+    scopes: SCOPES,
+    answers: { 101: { description: 'The socket is open.' } },
+    errors: [426],
+    handler: (context, next) => {
+      if (!isOnList(context)) return next();
+      requireUpgrade(context, 'This address is for POST, and for WebSocket connections.');
+      return openResponsesSocket(context, (request) => app.fetch(request, context.env, context.executionCtx));
+    },
   });
   route(app, {
     method: 'GET',
