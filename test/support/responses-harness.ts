@@ -154,7 +154,7 @@ export class ResponsesHarness {
     };
   }
 
-  submit(asked: NewResponse): void {
+  submit(asked: NewResponse, more: Partial<SubmitJob> = {}): void {
     const engineBody = JSON.stringify({ model: 'tiny', input: 'Hi', stream: asked.stream });
     const job: SubmitJob = {
       id: asked.id,
@@ -164,6 +164,7 @@ export class ResponsesHarness {
       max_attempts: 3,
       config_id: 'cfg',
       stream: asked.stream,
+      ...more,
     };
     this.queue.queue.do('submitAndListen', [job], [asked.id], LISTENER);
     this.queue.queue.beforeCommit();

@@ -188,8 +188,8 @@ function waitsOf({
   };
 }
 
-/** @returns the header's time in ms */
-function secondsIn(
+/** Reads a time limit. @returns the header's time in ms; undefined: it was not sent @throws HttpError 400 */
+export function secondsIn(
   headers: RequestHead['headers'],
   name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
 ): number | undefined {

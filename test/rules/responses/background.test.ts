@@ -141,4 +141,39 @@ describe('a response in the background', () => {
     await settled();
     expect(await harness.status(asked.id)).toBe('completed');
   });
+
+  it('fails when its deadline passes', async () => {
+    harness.queue.drop(worker);
+    const asked = await harness.create({}, null, false);
+    harness.submit(asked, { deadline_seconds: 30 });
+    await harness.advance(31_000);
+    const row = harness.database.prepare('SELECT status FROM responses WHERE id = ?').get(asked.id);
+    expect(row).toMatchObject({ status: 'failed' });
+    expect(await viewOf(asked.id)).toMatchObject({ error: { code: 'server_error' } });
+  });
+
+  const ENDS: [string, (id: string) => unknown][] = [
+    ['completed', () => harness.result(worker, engineResponse('Hello'))],
+    ['incomplete', () => harness.result(worker, engineResponse('Hello', { status: 'incomplete' }))],
+    ['failed', () => harness.error(worker, { code: 'engine_refused', error: 'no', retryable: false })],
+    ['cancelled', (id) => harness.object.cancel(id, null)],
+    ['failed', () => harness.advance(61_000)],
+  ];
+
+  it.each(ENDS)('frees its conversation when it is %s', async (status, end) => {
+    const conversation = await harness.conversation(null, 'before');
+    const asked = await harness.create({ conversation }, null, false);
+    const lock = () => harness.object.addItems(conversation, [], null, null);
+    expect(await lock()).toMatchObject({ code: 'conversation_locked' });
+    harness.submit(asked, { deadline_seconds: 60 });
+    await settled();
+    await end(asked.id);
+    await settled();
+    expect(await lock()).not.toHaveProperty('code');
+    expect(await harness.status(asked.id)).toBe(status);
+    const wanted = { after: null, limit: 100, order: 'asc' as const };
+    const page = await harness.object.conversationItems(conversation, wanted, null);
+    const isKept = status === 'completed' || status === 'incomplete';
+    expect((page as { data: unknown[] }).data).toHaveLength(isKept ? 3 : 1);
+  });
 });

@@ -4,6 +4,7 @@ import { permissionsOf, requestPriority } from '../../../gateway/auth/permission
 import { submissionOf } from '../../../gateway/auth/terms.ts';
 import { asHttp } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
+import { secondsIn } from '../../../gateway/inference/read-request.ts';
 import { readSubmission, rejection } from '../../../gateway/jobs/submissions.ts';
 import { submitAndListen } from '../../../gateway/jobs/submit-jobs.ts';
 import { callQueue, callResponses } from '../../../gateway/objects/calls.ts';
@@ -57,6 +58,7 @@ async function submit(
   const headers = requestHeaders(req.raw.headers);
   const { tier, priority: named, requestId } = asHttp(() => bodyFacts(bytes, 'application/json'));
   const given = [headers['x-request-id'], requestId ?? undefined].find(isRequestId);
+  const deadlineMs = secondsIn(req.raw.headers, 'X-Queue-Deadline');
   const submission = {
     id: asked.id,
     job_type: 'engine_request',
@@ -68,6 +70,7 @@ async function submit(
     },
     priority: requestPriority([headers['x-vllm-priority'], named], tier, permissions),
     stream: asked.stream,
+    ...(deadlineMs !== undefined && { deadline_seconds: deadlineMs / 1000 }),
   };
   const job = readSubmission(submission, permissions);
   if (job instanceof HttpError) throw job;
