@@ -164,8 +164,8 @@ def socket():
         first = make(input="One.", store=False)
         second = make(input="Two.", store=False, previous_response_id=first.id)
         whole = ["One.", first.output_text, "Two."]
-        roles = ["user", "assistant", "user"]
-        items = [{"role": role, "content": text} for role, text in zip(roles, whole)]
+        user = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]} for text in whole]
+        items = [user[0], *(item.to_dict() for item in first.output), user[2]]
         seen["same"] = second.output_text == client.responses.create(**shared, input=items).output_text != ""
         seen["previous"] = second.previous_response_id == first.id
         seen["not_stored"] = status_of(lambda: client.responses.retrieve(second.id))
@@ -181,7 +181,7 @@ def socket():
 
 
 def counts():
-    counted = client.responses.input_tokens.count(**shared, input="Say hello.")
+    counted = client.responses.input_tokens.count(model=model, input="Say hello.")
     made = client.responses.create(**shared, input="Say hello.")
     seen["counted"] = [counted.object, counted.input_tokens == made.usage.input_tokens]
 

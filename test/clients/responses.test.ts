@@ -49,6 +49,8 @@ describe('OpenAI’s client for Node', () => {
       previous_response_id: first.id,
     });
     expect((await client.responses.retrieve(second.id)).output_text).toBe(second.output_text);
+    const counted = await client.responses.inputTokens.count({ model, input: 'One.' });
+    expect(counted.input_tokens).toBe(first.usage?.input_tokens);
     const roles: string[] = [];
     for await (const item of client.responses.inputItems.list(second.id, { order: 'asc', limit: 1 }))
       if (item.type === 'message') roles.push(item.role);

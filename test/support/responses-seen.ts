@@ -37,6 +37,7 @@ export function responsesSeen(status: 'completed' | 'incomplete') {
       forgotten: [400, 'previous_response_not_found'],
       goes_on: status,
     },
+    counts: { counted: ['response.input_tokens', true] },
     conversations: {
       named: true,
       items: true,
