@@ -1,5 +1,4 @@
 import type { BatchStatus } from '../protocol/file-answers.ts';
-import type { Unserved } from './ports.ts';
 
 export function isOver(status: BatchStatus): boolean {
   return status === 'failed' || status === 'completed' || status === 'cancelled' || status === 'expired';
@@ -137,3 +136,9 @@ export interface NextLine {
 
 /** The answer to a removal. `in_use`: a batch that has not ended reads the file, or still writes it. */
 export type RemoveFileAnswer = 'removed' | 'unknown' | 'in_use';
+
+/** The reason why lines for a model cannot run. `model_required`: the lines name no model, and there are several. */
+export interface Unserved {
+  code: 'model_not_found' | 'model_required';
+  message: string;
+}

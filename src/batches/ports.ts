@@ -1,6 +1,7 @@
+import type { SettledJobs } from '../asking/settled-jobs.ts';
 import type { Sql } from '../durable/ports.ts';
 import type { JobView, RouteList } from '../protocol/index.ts';
-import type { Batch } from './batch.ts';
+import type { Batch, Unserved } from './batch.ts';
 
 /** The ports of a batches object. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
@@ -20,21 +21,9 @@ export interface BatchPorts {
 }
 
 /** The calls of the queue that batches use. */
-export interface BatchQueue {
+export interface BatchQueue extends SettledJobs {
   /** Submits the jobs of lines; `nextSettled` reports their ends. Returns the answers in the order of the jobs. */
   submit(jobs: LineJob[]): Promise<SubmittedLine[]>;
-  /**
-   * Starts listening anew, for no job yet. The queue forgets earlier listening, and answers the question that this
-   * object had open before a restart, which would otherwise receive what settles from now on.
-   */
-  listenAnew(): Promise<void>;
-  /** Listens for jobs that were submitted before. @returns the ids that belong to no job */
-  listen(jobIds: string[]): Promise<string[]>;
-  /**
-   * Returns the jobs that have settled, as soon as there is one, or none after `waitMs`; null if the queue has
-   * restarted since `listenAnew`.
-   */
-  nextSettled(waitMs: number): Promise<JobView[] | null>;
   /** Returns the state of a job; null if there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
@@ -72,12 +61,6 @@ export interface LineJob {
 export interface BatchSlots {
   config_id: string | null;
   slots: number;
-}
-
-/** The reason why lines for a model cannot run. `model_required`: the lines name no model, and there are several. */
-export interface Unserved {
-  code: 'model_not_found' | 'model_required';
-  message: string;
 }
 
 /**

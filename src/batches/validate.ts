@@ -1,9 +1,9 @@
 import { findFile } from '../files/file-index.ts';
 import { joinBytes } from '../protocol/bytes.ts';
-import type { Batch, LineFault } from './batch.ts';
+import type { Batch, LineFault, Unserved } from './batch.ts';
 import { isFault, type Line, readLine, type SplitLine, splitLines } from './input-lines.ts';
 import { type LineOutcome, record, unservedOutcome } from './outcomes.ts';
-import type { BatchPorts, Unserved } from './ports.ts';
+import type { BatchPorts } from './ports.ts';
 import {
   activeBatches,
   countNew,

@@ -13,7 +13,7 @@ export type Fields = Record<string, unknown>;
  */
 export type ResponseStatus = 'queued' | 'in_progress' | FinalStatus;
 export type FinalStatus = (typeof FINAL_STATUSES)[number];
-export const FINAL_STATUSES = ['completed', 'incomplete', 'failed', 'cancelled'] as const;
+const FINAL_STATUSES = ['completed', 'incomplete', 'failed', 'cancelled'] as const;
 
 export function isFinal(status: string): status is FinalStatus {
   return (FINAL_STATUSES as readonly string[]).includes(status);

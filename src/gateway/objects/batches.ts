@@ -1,6 +1,6 @@
-import type { Batch } from '../../batches/batch.ts';
+import type { Batch, Unserved } from '../../batches/batch.ts';
 import type { BatchesAsk } from '../../batches/object.ts';
-import type { BatchFiles, BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
+import type { BatchFiles, BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import {
   bounds,

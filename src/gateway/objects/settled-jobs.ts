@@ -1,12 +1,9 @@
-import type { BatchQueue } from '../../batches/ports.ts';
+import type { SettledJobs } from '../../asking/settled-jobs.ts';
 import { type JobView, keepTree } from '../../protocol/index.ts';
 import type { Env } from '../env.ts';
 import { answerFromResult } from '../inference/respond.ts';
 import { RESULT_LEVELS, wholeJob } from '../jobs/job-files.ts';
 import { callQueue } from './calls.ts';
-
-/** The calls with which an object learns which of its jobs have settled. */
-export type SettledJobs = Pick<BatchQueue, 'listenAnew' | 'listen' | 'nextSettled'>;
 
 /** Returns these calls of a queue. @param listener the name of the one listener that the object is */
 export function settledJobs(env: Env, queueId: string, listener: string): SettledJobs {

@@ -3,7 +3,7 @@ import { wholeJob } from '../../../gateway/jobs/job-files.ts';
 import { callQueue } from '../../../gateway/objects/calls.ts';
 import { settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
-import type { BackgroundAsk } from '../object/background.ts';
+import type { BackgroundAsk } from '../object/ports.ts';
 
 /** The name of the one listener that all responses in the background of a queue share. */
 export const LISTENER = 'responses';

@@ -80,7 +80,7 @@ function chatOf(body: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> | HttpEr
     const { model, messages, tools } = chatRequestOf(
       fieldsOf(engineJson(new TextDecoder().decode(body))?.value),
     ).chat;
-    return new TextEncoder().encode(JSON.stringify({ model, messages, tools }));
+    return new TextEncoder().encode(JSON.stringify({ model, messages, tools })) as Uint8Array<ArrayBuffer>;
   } catch (error) {
     if (!(error instanceof Unsayable)) throw error;
     return new HttpError(400, error.message, 'unsupported', {}, error.param);

@@ -1,8 +1,8 @@
 import { brokenOf } from '../../../asking/attempt-loop.ts';
 import { EventEnds, isSettled, joinBytes } from '../../../protocol/index.ts';
 import type { Fields } from '../types.ts';
-import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './background.ts';
 import { eventsIn, isOutput } from './job-end.ts';
+import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './ports.ts';
 import { attempt, BROKE_OFF, end, output, running } from './progress.ts';
 
 /** One question for news of a job waits this long, ms. */

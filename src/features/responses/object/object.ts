@@ -12,10 +12,11 @@ import type {
   Prepared,
   Refusal,
 } from '../types.ts';
-import { Background, type BackgroundAsk } from './background.ts';
+import { Background } from './background.ts';
 import * as chains from './chains.ts';
 import * as conversations from './conversations.ts';
 import { dropEvents, readEvents } from './event-log.ts';
+import type { BackgroundAsk } from './ports.ts';
 import { begin } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
 import {

@@ -234,7 +234,7 @@ function responseOf(row: Row): StoredResponse {
 }
 
 /** Returns the number of a tenant, which has one from now on. */
-export function numberOfTenant(sql: Sql, tenant: string | null): number {
+function numberOfTenant(sql: Sql, tenant: string | null): number {
   const find = () => sql.exec(`SELECT number FROM tenants WHERE name = ?`, tenant ?? '')[0];
   const known = find();
   if (known === undefined) sql.exec(`INSERT INTO tenants (name) VALUES (?)`, tenant ?? '');

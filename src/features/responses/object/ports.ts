@@ -1,0 +1,34 @@
+import type { SettledJobs } from '../../../asking/settled-jobs.ts';
+import type { JobView } from '../../../protocol/index.ts';
+import type * as chains from './chains.ts';
+
+/** What the object asks others about the jobs of responses in the background; a job has the id of its response. */
+export interface BackgroundAsk extends SettledJobs {
+  /** Returns a job with its result; null: there is none. */
+  job(id: string): Promise<JobView | null>;
+  /** Cancels a job, unless it has settled. @returns as `job` */
+  cancel(id: string): Promise<JobView | null>;
+  /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
+  follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
+  /** Returns the relay's response for the answer of an attempt, from its beginning. */
+  openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
+}
+
+export interface FollowedJob {
+  job: Pick<JobView, 'state' | 'fence_token'>;
+  /** Where the answer of the attempt can be read; null: nowhere. */
+  live: { worker_id: string; stream_id: number } | null;
+}
+
+export interface BackgroundPorts {
+  on: chains.Responses;
+  ask: BackgroundAsk;
+  /** Runs something after some ms. @returns a function that cancels it */
+  after(ms: number, run: () => void): () => void;
+  sleep(ms: number): Promise<void>;
+  /** Keeps the object at work until this settles. */
+  background(work: Promise<unknown>): void;
+  log(level: 'info' | 'warn', message: string, fields?: Record<string, unknown>): void;
+  /** Is called when a response has ended, in the commit that ends it. */
+  ended(): void;
+}
