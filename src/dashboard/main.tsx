@@ -17,6 +17,8 @@ import { JobsView } from './views/jobs.tsx';
 import { NotFoundView } from './views/not-found.tsx';
 import { QueueView } from './views/queue.tsx';
 import { RequestsView } from './views/requests.tsx';
+import { ResponseView } from './views/response.tsx';
+import { ResponsesView } from './views/responses.tsx';
 import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
 import { TokensView } from './views/tokens.tsx';
@@ -35,6 +37,7 @@ const DRAWN = new Map<string, Drawn>([
   ['workers', { one: WorkerView }],
   ['queue', { all: QueueView }],
   ['requests', { all: RequestsView }],
+  ['responses', { all: ResponsesView, one: ResponseView }],
   ['jobs', { all: JobsView, one: JobView }],
   ['batches', { all: BatchesView }],
   ['usage', { all: UsageView }],

@@ -1,6 +1,11 @@
 import type { Gateway } from '../gateway/routes/route.ts';
 import { conversationRoutes } from './responses/gateway/conversation-routes.ts';
+import { listingRoutes } from './responses/gateway/listing.ts';
 import { responsesRoutes } from './responses/gateway/routes.ts';
 
 /** What each feature registers at the gateway; a host hands them to `createApp`. */
-export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [responsesRoutes, conversationRoutes];
+export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [
+  responsesRoutes,
+  conversationRoutes,
+  listingRoutes,
+];

@@ -28,6 +28,7 @@ const VIEWS = [
   'workers/w-1',
   'queue',
   'requests',
+  'responses',
   'jobs',
   'jobs/done-1',
   'jobs/waits',

@@ -3,6 +3,7 @@ import type { BatchStatus } from '../../protocol/file-answers.ts';
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
 import type { RequestOutcome } from '../../protocol/request-outcomes.ts';
+import type { ResponseRow } from '../../protocol/response-rows.ts';
 import type { LaunchRow, LaunchState } from '../../protocol/scaling.ts';
 
 /** The shape of a mark, which tells a state beside its word; colour only supports both. */
@@ -142,6 +143,15 @@ const BATCH_LOOKS: Record<BatchStatus, Look> = {
   expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
 };
 
+const RESPONSE_LOOKS: Record<ResponseRow['status'], Look> = {
+  queued: JOB_LOOKS.pending,
+  in_progress: JOB_LOOKS.leased,
+  completed: BATCH_LOOKS.completed,
+  incomplete: { word: 'Incomplete', shape: 'half', tone: 'warn' },
+  failed: JOB_LOOKS.failed,
+  cancelled: JOB_LOOKS.cancelled,
+};
+
 const LAUNCH_LOOKS: Record<LaunchState, Look> = {
   intended: { word: 'Decided', shape: 'hollow', tone: 'idle' },
   requested: { word: 'Asked for', shape: 'hollow', tone: 'idle' },
@@ -173,6 +183,10 @@ export function AuditMark({ outcome }: { outcome: AuditOutcome }) {
 
 export function BatchMark({ status, share }: { status: BatchStatus; share?: number | null }) {
   return <State look={BATCH_LOOKS[status]} share={share} />;
+}
+
+export function ResponseMark({ status }: Pick<ResponseRow, 'status'>) {
+  return <State look={RESPONSE_LOOKS[status]} />;
 }
 
 export function LaunchMark({ launch: { state, loading } }: { launch: Pick<LaunchRow, 'state' | 'loading'> }) {

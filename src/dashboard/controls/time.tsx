@@ -19,11 +19,13 @@ export function Age({ at }: { at: number | null }) {
   );
 }
 
-/** Shows an exact time, and on hover how long ago it was. */
+/** Shows an exact time, and on hover how long ago it was, or how far ahead it is. */
 export function Time({ at }: { at: number | null }) {
   if (at === null) return <span class="number">{format.UNKNOWN}</span>;
+  const ago = now.peek() - at;
+  const title = ago < 0 ? `in ${format.age(-ago)}` : `${format.age(ago)} ago`;
   return (
-    <time class="number" dateTime={new Date(at).toISOString()} title={`${format.age(now.peek() - at)} ago`}>
+    <time class="number" dateTime={new Date(at).toISOString()} title={title}>
       {format.exactTime(at, timeZone.value, now.peek())}
     </time>
   );

@@ -31,6 +31,9 @@ export function RequestsView() {
   return (
     <section class="view" aria-labelledby="requests-title">
       <h1 id="requests-title">Requests</h1>
+      <p class="dim">
+        What <code>/v1/responses</code> stores is listed by itself: <a href={href('responses')}>responses</a>.
+      </p>
       <List
         listed={REQUESTS}
         label="Requests that have ended, newest first"

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import * as files from '../../protocol/file-answers.ts';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
+import * as responses from '../../protocol/response-rows.ts';
 import {
   AppliedSpec,
   Controlled,
@@ -169,6 +170,11 @@ export const SCHEMAS = {
     requests: [],
     next: null,
   }),
+  ResponseRowPage: sent(responses.ResponseRowPage, 'A page of stored responses, newest first.', {
+    responses: [],
+    next: null,
+  }),
+  ResponsePlace: sent(responses.ResponsePlace, 'A stored response with what it goes on from.'),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
   Sharing: sent(protocol.Sharing, 'What tenants have of the pools that they share.', { pools: [] }),

@@ -13,6 +13,8 @@ const VIEWS = [
   '/requests',
   '/jobs',
   '/jobs/:id',
+  '/responses',
+  '/responses/:id',
   '/batches',
   '/spend',
   '/tokens',

@@ -1,5 +1,6 @@
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
+import type { ResponsePlace } from '../../../protocol/response-rows.ts';
 import { EVENT_TABLES, type EventReceiver, EventWebhooks } from '../../../webhooks/events.ts';
 import type {
   CallerTerms,
@@ -16,6 +17,7 @@ import { Background } from './background.ts';
 import * as chains from './chains.ts';
 import * as conversations from './conversations.ts';
 import { dropEvents, readEvents } from './event-log.ts';
+import { listResponses, placeOfResponse, type ResponsePage, type ResponsesWanted } from './listing.ts';
 import type { BackgroundAsk } from './ports.ts';
 import { begin } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
@@ -267,6 +269,16 @@ export class ResponsesObject implements HostedObject {
   async inputItems(id: string, wanted: ItemsWanted, viewer: chains.Viewer): Promise<ItemPage | null> {
     const found = chains.visible(this.#on.sql, id, viewer);
     return found && inputPage(this.#on.sql, [...found.history, ...found.input], wanted);
+  }
+
+  /** Returns a page of the responses that the viewer sees, newest first. */
+  async list(wanted: ResponsesWanted): Promise<ResponsePage> {
+    return listResponses(this.#on.sql, wanted);
+  }
+
+  /** Returns a response with its chain and conversation; null: there is none. */
+  async place(id: string, viewer: chains.Viewer): Promise<ResponsePlace | null> {
+    return placeOfResponse(this.#on.sql, id, viewer);
   }
 
   async remove(id: string, viewer: chains.Viewer): Promise<Removal> {
