@@ -13,6 +13,7 @@ const ROAD = [
   'job-stream',
   'large',
   'openai-client',
+  'responses-background',
   'submit-file',
   'usage',
 ];
