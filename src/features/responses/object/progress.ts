@@ -74,7 +74,7 @@ export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0)
   const beginning =
     row.is_streamed && wanted.kind === 'response' ? beginningOf(row).slice(events.length) : [];
   const stored = [...events, ...beginning];
-  const rest = isMixed ? null : restOf(stored, wanted);
+  const rest = isMixed ? null : row.is_streamed ? restOf(stored, wanted) : [];
   const ending = rest === null ? BROKE_OFF : wanted;
   const said = saidOf([...stored, ...(rest ?? [])]);
   const response = withSaidIds(said, {
