@@ -2,6 +2,7 @@ import type { Sql } from '../../../durable/ports.ts';
 import { full, LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
 import type { CallerTerms, EndedResponse, FinalStatus, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
+import { packBody } from './stored-body.ts';
 import {
   bytesOfTenant,
   deleteItems,
@@ -113,7 +114,7 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
   saveResponse(on.sql, {
     ...response,
     status,
-    body,
+    ...packBody(on.sql, response, body),
     output: numbers,
     ended_at: on.now(),
   });
@@ -125,10 +126,11 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
 /** Deletes a response with those of its items that nothing else has. */
 export function remove(on: Responses, response: StoredResponse): void {
   const { sql } = on;
-  const { history, input, output, root, conversation_id } = response;
+  const { history, input, output, root, conversation_id, shape } = response;
   deleteResponse(sql, response);
   // The responses before it may have left their items to it.
-  dropItems(sql, [...history, ...input, ...output], root, conversation_id ?? root);
+  const own = shape === null ? [] : [shape];
+  dropItems(sql, [...history, ...input, ...output, ...own], root, conversation_id ?? root);
 }
 
 /** Deletes those items that no other response of the chain and no conversation has. */
@@ -139,8 +141,10 @@ export function dropItems(
   conversation: string | null,
 ): void {
   const unused = new Set(numbers);
-  for (const { history, input, output } of responsesOfRoot(sql, root))
+  for (const { history, input, output, shape } of responsesOfRoot(sql, root)) {
     for (const used of [history, input, output]) for (const number of used) unused.delete(number);
+    if (shape !== null) unused.delete(shape);
+  }
   const inConversation = conversation === null ? [] : (findConversation(sql, conversation)?.items ?? []);
   for (const number of inConversation) unused.delete(number);
   deleteItems(sql, unused);
@@ -167,6 +171,7 @@ function stored(on: Responses, asked: NewResponse, { history, root }: Place): Om
     conversation_id: asked.conversation,
     root,
     body: '{}',
+    shape: null,
     history,
     input,
     output: [],

@@ -1,5 +1,6 @@
 import type { Sql } from '../../../durable/ports.ts';
 import type { Fields, Item, ItemsWanted, NewItem } from '../types.ts';
+import { unpackBody } from './stored-body.ts';
 import { itemsOf, type StoredResponse } from './tables.ts';
 
 /** A page of items in the form of OpenAI's lists. */
@@ -9,8 +10,9 @@ export interface ItemPage {
 }
 
 /** Returns the Response object as callers read it. */
-export function viewOf(sql: Sql, { body, status, output }: StoredResponse): Fields {
-  return { ...(JSON.parse(body) as Fields), status, output: itemsOf(sql, output).map(itemView) };
+export function viewOf(sql: Sql, response: StoredResponse): Fields {
+  const { status, output } = response;
+  return { ...unpackBody(sql, response), status, output: itemsOf(sql, output).map(itemView) };
 }
 
 /**

@@ -5,7 +5,8 @@ import type { NewItem, ResponseStatus } from '../types.ts';
 /** The tables of responses, their items and conversations, and the statements on them. Nothing here decides. */
 
 export const RESPONSES_TABLES: readonly string[] = [
-  // body: the Response object without its output. history, input, output: lists of numbers of items (item-list.ts).
+  // body: the Response object without its output; of a final one, what its shape does not have (stored-body.ts). shape:
+  // the number of an item; null: body is whole. history, input, output: lists of numbers of items (item-list.ts).
   // root: the response or conversation with which the chain began; only rows with the same root share items.
   // fence: the token of the attempt whose events are stored; has_output: whether they hold any of the output.
   // events_until: the time at which the events of a final response are deleted; null: it has none, or is not final.
@@ -22,6 +23,7 @@ export const RESPONSES_TABLES: readonly string[] = [
      conversation_id TEXT,
      root TEXT NOT NULL,
      body TEXT NOT NULL,
+     shape INTEGER,
      history BLOB NOT NULL,
      input BLOB NOT NULL,
      output BLOB NOT NULL,
@@ -107,6 +109,8 @@ export interface StoredResponse {
   root: string;
   /** The Response object without its output, as JSON. */
   body: string;
+  /** The number of the item with the fields that the body leaves out; null: it leaves none out. */
+  shape: number | null;
   /** The numbers of the items before the response's own input, of its input and of its output. */
   history: number[];
   input: number[];
@@ -137,7 +141,7 @@ export interface StoredConversation {
 
 const COLUMNS = [
   ...['id', 'tenant', 'token_name', 'model', 'status', 'is_background', 'is_streamed', 'previous_id'],
-  ...['conversation_id', 'root', 'body', 'history', 'input', 'output', 'created_at', 'ended_at'],
+  ...['conversation_id', 'root', 'body', 'shape', 'history', 'input', 'output', 'created_at', 'ended_at'],
   ...['expires_at', 'fence', 'has_output', 'events_until'],
 ] as const;
 
@@ -168,6 +172,13 @@ export function findResponse(sql: Sql, id: string): StoredResponse | null {
 /** Returns the responses of a chain, which share items. */
 export function responsesOfRoot(sql: Sql, root: string): StoredResponse[] {
   return sql.exec(`SELECT * FROM responses WHERE root = ?`, root).map(responseOf);
+}
+
+/** Returns the shape of the newest final response of a chain; null: there is none. */
+export function shapeOfRoot(sql: Sql, root: string): number | null {
+  const newest = `SELECT shape FROM responses WHERE root = ? AND shape IS NOT NULL ORDER BY seq DESC LIMIT 1`;
+  const [row] = sql.exec(newest, root);
+  return row ? Number(row.shape) : null;
 }
 
 /** Returns whether any response is not final. */
