@@ -88,6 +88,8 @@ export class ResponsesHarness {
   #life = 0;
 
   constructor(settings: Partial<ResponsesSettings> = {}) {
+    // As the Node host has it.
+    this.database.exec('PRAGMA page_size = 8192');
     this.#settings = { ...USUAL, ...settings };
     this.restart();
   }

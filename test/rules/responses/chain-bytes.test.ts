@@ -18,59 +18,119 @@ const TOOLS = Array.from({ length: 5 }, (_, index) => ({
 }));
 
 /** Some text of a length, other than any before. */
-const words = (turn: number, length: number) => `${turn}: ${'lorem ipsum dolor '.repeat(length)}`.slice(0, length);
+const words = (turn: number, length: number) =>
+  `${turn}: ${'lorem ipsum dolor '.repeat(length)}`.slice(0, length);
 
 /** The items that the model makes of a turn: now and then it calls a tool first. */
 function outputOf(turn: number): Fields[] {
   const id = String(turn).padStart(32, '0');
-  const part = { type: 'output_text', text: words(turn, 400 + (turn * 2711) % 5600), annotations: [], logprobs: [] };
-  const message = { id: `msg_${id}`, type: 'message', role: 'assistant', status: 'completed', content: [part] };
+  const part = {
+    type: 'output_text',
+    text: words(turn, 400 + ((turn * 2711) % 5600)),
+    annotations: [],
+    logprobs: [],
+  };
+  const message = {
+    id: `msg_${id}`,
+    type: 'message',
+    role: 'assistant',
+    status: 'completed',
+    content: [part],
+  };
   if (turn % 3 > 0) return [message];
   const call = { type: 'function_call', call_id: `call_${id}`, name: 'tool_1', arguments: '{"path":"a.ts"}' };
   return [{ id: `fc_${id}`, ...call, status: 'completed' }, message];
 }
 
-async function chain(next: (turn: number, before: string | null) => Promise<Fields>) {
-  const harness = new ResponsesHarness();
-  const number = (pragma: string) => Number(Object.values(harness.database.prepare(`PRAGMA ${pragma}`).get()!)[0]);
-  const size = () => (number('page_count') - number('freelist_count')) * number('page_size');
-  const empty = size();
-  const items: Fields[] = [];
-  let before: string | null = null;
-  for (let turn = 0; turn < TURNS; turn++) {
-    const input = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: words(turn, 100 + (turn * 1511) % 1900) }] }];
-    const more = await next.call(harness, turn, before);
-    const body: Fields = { model: 'tiny', instructions: INSTRUCTIONS, tools: TOOLS, input, ...more };
+/** A conversation as its client has it. */
+class Client {
+  readonly items: Fields[] = [];
+  readonly #harness: ResponsesHarness;
+  #before: Fields;
+
+  /** @param before what names the state that the first response goes on from */
+  constructor(harness: ResponsesHarness, before: Fields = {}) {
+    this.#harness = harness;
+    this.#before = before;
+  }
+
+  /** Makes a response, whose engine gets all that was said before. @returns its id */
+  async say(turn: number): Promise<string> {
+    const content = [{ type: 'input_text', text: words(turn, 100 + ((turn * 1511) % 1900)) }];
+    const input = [{ type: 'message', role: 'user', content }];
+    const body: Fields = { model: 'tiny', instructions: INSTRUCTIONS, tools: TOOLS, input, ...this.#before };
     const fields = readCreate(body, true);
     const asked = newResponse(fields, { tenant: 'team', token_name: 'app' }, '{}');
-    const prepared = (await harness.object.prepare(asked, 'team', { job: 'j', stored_bytes: null })) as Prepared;
+    const terms = { job: 'j', stored_bytes: null };
+    const prepared = (await this.#harness.object.prepare(asked, 'team', terms)) as Prepared;
     const sent = engineBody(new TextEncoder().encode(JSON.stringify(body)), fields, prepared);
-    items.push(...input);
-    expect(JSON.parse(new TextDecoder().decode(sent)).input).toEqual(items);
+    this.items.push(...input);
+    expect(JSON.parse(new TextDecoder().decode(sent))).toEqual({
+      model: 'tiny',
+      instructions: INSTRUCTIONS,
+      tools: TOOLS,
+      input: this.items,
+    });
     const output = outputOf(turn);
-    items.push(...output);
-    const usage = { input_tokens: 1000 + turn, output_tokens: 700, total_tokens: 1700 + turn };
+    this.items.push(...output);
     const whole = {
-      ...begunResponse(body, ownFields(asked, fields.metadata), Date.UTC(2026, 0, 1) + turn),
-      usage: { ...usage, input_tokens_details: { cached_tokens: 9 }, output_tokens_details: { reasoning_tokens: 0 } },
+      ...begunResponse(body, ownFields(asked, fields.metadata), Date.UTC(2026, 0, 1) + turn * 1000),
+      usage: {
+        input_tokens: 1000 + turn,
+        input_tokens_details: { cached_tokens: 900 },
+        output_tokens: 700,
+        output_tokens_details: { reasoning_tokens: 0 },
+        total_tokens: 1700 + turn,
+      },
       status: 'completed',
       output,
     };
-    await harness.object.keep(asked, endedResponse(whole), 'team');
-    expect((await harness.object.get(asked.id, 'team'))?.response).toEqual(whole);
-    before = asked.id;
+    await this.#harness.object.keep(asked, endedResponse(whole), 'team');
+    expect((await this.#harness.object.get(asked.id, 'team'))?.response).toEqual(whole);
+    if (this.#before.conversation === undefined) this.#before = { previous_response_id: asked.id };
+    return asked.id;
   }
-  const said = Buffer.byteLength(items.map((item) => JSON.stringify(item)).join(''));
-  return { harness, said, stored: size() - empty, last: before! };
 }
 
-describe(`a chain of ${TURNS} turns`, () => {
-  it('takes little more than what was said in it', async () => {
-    const { harness, said, stored, last } = await chain(async (_, before) =>
-      before === null ? {} : { previous_response_id: before },
+/** Returns the bytes of the database, without pages that are free. */
+function sizeOf({ database }: ResponsesHarness): number {
+  const value = (pragma: string) => Number(Object.values(database.prepare(`PRAGMA ${pragma}`).get()!)[0]);
+  return (value('page_count') - value('freelist_count')) * value('page_size');
+}
+
+describe.each(['previous_response_id', 'conversation'])(`chains of ${TURNS} turns by %s`, (by) => {
+  it('take little more than what was said in them, and give engines all of it', async () => {
+    const harness = new ResponsesHarness();
+    const empty = sizeOf(harness);
+    const clients = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const before = by === 'conversation' ? { conversation: await harness.conversation('team') } : {};
+        return new Client(harness, before);
+      }),
     );
-    console.log(stored, said, stored / said, await harness.object.stored(), harness.database.prepare('SELECT name, sum(payload) p, sum(unused) u, sum(pgsize) s, count(*) n from dbstat group by name order by s desc limit 8').all());
-    expect(stored).toBeLessThan(1.2 * said);
-    expect(last).toMatch(/^resp_/);
+    const ids: string[] = [];
+    for (let turn = 0; turn < TURNS; turn++) for (const client of clients) ids.push(await client.say(turn));
+    const said = Buffer.byteLength(
+      clients.flatMap(({ items }) => items.map((item) => JSON.stringify(item))).join(''),
+    );
+    const share = (sizeOf(harness) - empty) / said;
+    expect(share).toBeLessThan(1.2);
+    // All of it goes again.
+    for (const id of ids) await harness.object.remove(id, 'team');
+    if (by === 'conversation') return;
+    expect(await harness.object.stored()).toEqual([]);
+    for (const table of ['responses', 'items', 'item_pieces'])
+      expect(harness.database.prepare(`SELECT count(*) AS n FROM ${table}`).get()).toEqual({ n: 0 });
   });
+});
+
+it('an item comes back as it was given, however long it is and whatever is in it', async () => {
+  const harness = new ResponsesHarness();
+  for (const text of ['ä😀'.repeat(3000), 'x'.repeat(499), '\ud83d', 'long '.repeat(100_000)]) {
+    const id = await harness.conversation(null, text);
+    const page = await harness.object.conversationItems(id, { after: null, limit: 1, order: 'asc' }, null);
+    expect(page).toMatchObject({ data: [{ content: [{ type: 'input_text', text }] }] });
+    await harness.object.removeConversation(id, null);
+    expect(await harness.object.stored()).toEqual([]);
+  }
 });

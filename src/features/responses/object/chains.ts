@@ -2,21 +2,21 @@ import type { Sql } from '../../../durable/ports.ts';
 import { full, LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
 import type { CallerTerms, EndedResponse, FinalStatus, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
+import { deleteItems, insertItems, itemsOf } from './items.ts';
 import { packBody } from './stored-body.ts';
 import {
-  bytesOfTenant,
-  deleteItems,
+  conversationsOfRoot,
   deleteResponse,
   findConversation,
   findResponse,
-  insertItems,
   insertResponse,
-  itemsOf,
   responsesOfRoot,
+  rootOf,
   type StoredResponse,
   saveConversation,
   saveResponse,
 } from './tables.ts';
+import { bytesOfTenant } from './tenants.ts';
 
 /** The rules of stored responses: what one may go on from, what it leaves, and what goes with it. */
 
@@ -51,7 +51,7 @@ export function storageRefusal(sql: Sql, tenant: string | null, most: number | n
 /** Where a response stands in its chain. */
 interface Place {
   history: number[];
-  root: string;
+  root: number;
 }
 
 /**
@@ -126,27 +126,22 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
 /** Deletes a response with those of its items that nothing else has. */
 export function remove(on: Responses, response: StoredResponse): void {
   const { sql } = on;
-  const { history, input, output, root, conversation_id, shape } = response;
+  const { history, input, output, root, shape } = response;
   deleteResponse(sql, response);
   // The responses before it may have left their items to it.
   const own = shape === null ? [] : [shape];
-  dropItems(sql, [...history, ...input, ...output, ...own], root, conversation_id ?? root);
+  dropItems(sql, [...history, ...input, ...output, ...own], root);
 }
 
 /** Deletes those items that no other response of the chain and no conversation has. */
-export function dropItems(
-  sql: Sql,
-  numbers: readonly number[],
-  root: string,
-  conversation: string | null,
-): void {
+export function dropItems(sql: Sql, numbers: readonly number[], root: number): void {
   const unused = new Set(numbers);
-  for (const { history, input, output, shape } of responsesOfRoot(sql, root)) {
-    for (const used of [history, input, output]) for (const number of used) unused.delete(number);
-    if (shape !== null) unused.delete(shape);
-  }
-  const inConversation = conversation === null ? [] : (findConversation(sql, conversation)?.items ?? []);
-  for (const number of inConversation) unused.delete(number);
+  const isUsed = (list: readonly number[]) => {
+    for (const number of list) unused.delete(number);
+  };
+  for (const { history, input, output, shape } of responsesOfRoot(sql, root))
+    for (const list of [history, input, output, shape === null ? [] : [shape]]) isUsed(list);
+  for (const { items } of conversationsOfRoot(sql, root)) isUsed(items);
   deleteItems(sql, unused);
 }
 
@@ -187,11 +182,11 @@ function stored(on: Responses, asked: NewResponse, { history, root }: Place): Om
 function placeOf(sql: Sql, asked: NewResponse, viewer: Viewer): Place | Refusal {
   const { id, previous_response_id: previous, conversation } = asked;
   if (previous !== null) return placeAfter(visible(sql, previous, viewer), previous);
-  if (conversation === null) return { history: [], root: id };
+  if (conversation === null) return { history: [], root: rootOf(id) };
   const found = findConversation(sql, conversation);
   if (found === null || (viewer !== null && found.tenant !== viewer)) return noConversation(conversation);
   if (found.locked_by !== null && found.locked_by !== id) return LOCKED;
-  return { history: found.items, root: conversation };
+  return { history: found.items, root: found.root };
 }
 
 function placeAfter(before: StoredResponse | null, id: string): Place | Refusal {

@@ -2,14 +2,14 @@ import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG } from '../refusals.ts';
 import type { Fields, Item, ItemsWanted, NewItem, Refusal } from '../types.ts';
 import { newConversationId } from '../types.ts';
 import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from './chains.ts';
+import { insertItems, itemsOf } from './items.ts';
 import { type ItemPage, inputPage, itemView } from './reads.ts';
 import {
   deleteConversation,
   findConversation,
   idleConversations,
-  insertItems,
-  itemsOf,
   longestIdle,
+  rootOf,
   type StoredConversation,
   saveConversation,
 } from './tables.ts';
@@ -38,8 +38,10 @@ export function create(
 ): ConversationView | Refusal {
   const refusal = storageRefusal(sql, tenant, storedBytes);
   if (refusal !== null) return refusal;
+  const id = newConversationId();
   const conversation: StoredConversation = {
-    id: newConversationId(),
+    id,
+    root: rootOf(id),
     tenant,
     metadata: JSON.stringify(metadata),
     items: insertItems(sql, items, tenant),
@@ -133,7 +135,7 @@ export function removeItem(
   if (item === undefined) return noItem(id, itemId);
   const items = found.items.filter((number) => number !== item.number);
   saveConversation(on.sql, { ...found, items, changed_at: on.now() });
-  dropItems(on.sql, [item.number], id, id);
+  dropItems(on.sql, [item.number], found.root);
   return view(found);
 }
 
@@ -168,9 +170,9 @@ export function nextExpiry({ sql, conversationsMs }: Responses): number | null {
   return at === null ? null : at + conversationsMs!;
 }
 
-function drop({ sql }: Responses, { id, items }: StoredConversation): void {
+function drop({ sql }: Responses, { id, items, root }: StoredConversation): void {
   deleteConversation(sql, id);
-  dropItems(sql, items, id, null);
+  dropItems(sql, items, root);
 }
 
 function visible({ sql }: Responses, id: string, viewer: Viewer): StoredConversation | null {

@@ -22,7 +22,6 @@ import type { BackgroundAsk } from './ports.ts';
 import { begin } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
 import {
-  bytesByTenant,
   endedEvents,
   expiredResponses,
   findResponse,
@@ -31,6 +30,7 @@ import {
   nextExpiry,
   RESPONSES_TABLES,
 } from './tables.ts';
+import { bytesByTenant } from './tenants.ts';
 
 /** The first state version that has these tables. */
 const FIRST_VERSION = 29;

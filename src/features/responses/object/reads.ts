@@ -1,7 +1,8 @@
 import type { Sql } from '../../../durable/ports.ts';
 import type { Fields, Item, ItemsWanted, NewItem } from '../types.ts';
+import { itemsOf } from './items.ts';
 import { unpackBody } from './stored-body.ts';
-import { itemsOf, type StoredResponse } from './tables.ts';
+import type { StoredResponse } from './tables.ts';
 
 /** A page of items in the form of OpenAI's lists. */
 export interface ItemPage {

@@ -1,14 +1,20 @@
 import type { Sql } from '../../../durable/ports.ts';
 import type { Fields } from '../types.ts';
-import { insertItems, itemsOf, type StoredResponse, shapeOfRoot } from './tables.ts';
+import { insertItems, itemsOf } from './items.ts';
+import { type StoredResponse, shapeOfRoot } from './tables.ts';
 
 /**
  * The Response object of a final response, as it is stored. The responses of a chain repeat the same instructions and
  * tools, so these fields together, the shape, are stored once, as an item is, for consecutive responses of a chain.
  */
 
-/** The fields that differ from one response of a chain to the next. */
+/** The fields that differ from one response of a chain to the next, if they say anything. */
 const OWN = ['completed_at', 'created_at', 'error', 'incomplete_details', 'metadata', 'usage'] as const;
+
+/** Whether a field is what most responses of a chain have. */
+function isUsual(value: unknown): boolean {
+  return value === null || JSON.stringify(value) === '{}';
+}
 
 /** Returns the fields that the columns of a response say. */
 function columnFields({ id, is_background, previous_id, conversation_id }: StoredResponse): Fields {
@@ -33,7 +39,7 @@ export function packBody(
   const own: Fields = {};
   const shared: Fields = {};
   for (const [name, value] of Object.entries(fields)) {
-    if ((OWN as readonly string[]).includes(name)) own[name] = value;
+    if ((OWN as readonly string[]).includes(name) && !isUsual(value)) own[name] = value;
     else if (JSON.stringify(known[name]) !== JSON.stringify(value)) shared[name] = value;
   }
   const json = JSON.stringify(shared);

@@ -1,13 +1,18 @@
 import type { Row, Sql, SqlValue } from '../../../durable/ports.ts';
 import { packItems, unpackItems } from '../item-list.ts';
-import type { NewItem, ResponseStatus } from '../types.ts';
+import type { ResponseStatus } from '../types.ts';
+import { ITEM_TABLES } from './items.ts';
+import { counted, numberOfTenant, TENANT_TABLES } from './tenants.ts';
 
 /** The tables of responses, their items and conversations, and the statements on them. Nothing here decides. */
 
 export const RESPONSES_TABLES: readonly string[] = [
+  ...TENANT_TABLES,
+  ...ITEM_TABLES,
   // body: the Response object without its output; of a final one, what its shape does not have (stored-body.ts). shape:
   // the number of an item; null: body is whole. history, input, output: lists of numbers of items (item-list.ts).
-  // root: the response or conversation with which the chain began; only rows with the same root share items.
+  // root: a number of the response or conversation with which the chain began (`rootOf`); only rows with the same root
+  // share items.
   // fence: the token of the attempt whose events are stored; has_output: whether they hold any of the output.
   // events_until: the time at which the events of a final response are deleted; null: it has none, or is not final.
   `CREATE TABLE responses (
@@ -21,7 +26,7 @@ export const RESPONSES_TABLES: readonly string[] = [
      is_streamed INTEGER NOT NULL,
      previous_id TEXT,
      conversation_id TEXT,
-     root TEXT NOT NULL,
+     root INTEGER NOT NULL,
      body TEXT NOT NULL,
      shape INTEGER,
      history BLOB NOT NULL,
@@ -39,17 +44,11 @@ export const RESPONSES_TABLES: readonly string[] = [
   `CREATE INDEX responses_tenant ON responses (tenant, seq)`,
   `CREATE INDEX responses_running ON responses (seq) WHERE ended_at IS NULL`,
   `CREATE INDEX responses_events ON responses (events_until) WHERE events_until IS NOT NULL`,
-  // owner: the number of the tenant.
-  `CREATE TABLE items (
-     number INTEGER PRIMARY KEY,
-     id TEXT NOT NULL,
-     owner INTEGER NOT NULL,
-     json TEXT NOT NULL
-   )`,
   // locked_by: the id of the response that is being made in the conversation. lock_job: the request of its caller, who
   // waits for it; null: it is in the background. lock_over_at: when the queue first said that this request is over.
   `CREATE TABLE conversations (
      id TEXT PRIMARY KEY,
+     root INTEGER NOT NULL,
      tenant TEXT,
      metadata TEXT NOT NULL,
      items BLOB NOT NULL,
@@ -59,7 +58,7 @@ export const RESPONSES_TABLES: readonly string[] = [
      lock_job TEXT,
      lock_over_at INTEGER
    )`,
-  `CREATE INDEX conversations_tenant ON conversations (tenant)`,
+  `CREATE INDEX conversations_root ON conversations (root)`,
   `CREATE INDEX conversations_change ON conversations (changed_at)`,
   // Events of a response that streams in the background: consecutive ones from the sequence number \`first\` on, as
   // event-log.ts writes them.
@@ -70,29 +69,9 @@ export const RESPONSES_TABLES: readonly string[] = [
      events TEXT NOT NULL,
      PRIMARY KEY (response, first)
    ) WITHOUT ROWID`,
-  // What is stored for each tenant, in bytes of JSON; '' is that of callers without one.
-  `CREATE TABLE tenants (
-     number INTEGER PRIMARY KEY,
-     name TEXT NOT NULL UNIQUE,
-     bytes INTEGER NOT NULL DEFAULT 0
-   )`,
-  ...counted('items', 'json', (row) => `number = ${row}.owner`),
   ...counted('responses', 'body', (row) => `name = coalesce(${row}.tenant, '')`),
   ...counted('conversations', 'metadata', (row) => `name = coalesce(${row}.tenant, '')`),
 ];
-
-/** Returns triggers that count a column of a table against the tenant of the row. */
-function counted(table: string, column: string, whose: (row: string) => string): string[] {
-  const length = (row: string) => `length(CAST(${row}.${column} AS BLOB))`;
-  const add = (event: string, bytes: string, row: string) =>
-    `CREATE TRIGGER ${table}_${event.toLowerCase()} AFTER ${event === 'UPDATE' ? `UPDATE OF ${column}` : event} ON ${table}
-     BEGIN UPDATE tenants SET bytes = bytes + ${bytes} WHERE ${whose(row)}; END`;
-  return [
-    add('INSERT', length('new'), 'new'),
-    add('UPDATE', `${length('new')} - ${length('old')}`, 'new'),
-    add('DELETE', `-${length('old')}`, 'old'),
-  ];
-}
 
 /** A response as it is stored. */
 export interface StoredResponse {
@@ -106,7 +85,7 @@ export interface StoredResponse {
   is_streamed: boolean;
   previous_id: string | null;
   conversation_id: string | null;
-  root: string;
+  root: number;
   /** The Response object without its output, as JSON. */
   body: string;
   /** The number of the item with the fields that the body leaves out; null: it leaves none out. */
@@ -127,6 +106,7 @@ export interface StoredResponse {
 
 export interface StoredConversation {
   id: string;
+  root: number;
   tenant: string | null;
   /** JSON of an object. */
   metadata: string;
@@ -170,12 +150,12 @@ export function findResponse(sql: Sql, id: string): StoredResponse | null {
 }
 
 /** Returns the responses of a chain, which share items. */
-export function responsesOfRoot(sql: Sql, root: string): StoredResponse[] {
+export function responsesOfRoot(sql: Sql, root: number): StoredResponse[] {
   return sql.exec(`SELECT * FROM responses WHERE root = ?`, root).map(responseOf);
 }
 
 /** Returns the shape of the newest final response of a chain; null: there is none. */
-export function shapeOfRoot(sql: Sql, root: string): number | null {
+export function shapeOfRoot(sql: Sql, root: number): number | null {
   const newest = `SELECT shape FROM responses WHERE root = ? AND shape IS NOT NULL ORDER BY seq DESC LIMIT 1`;
   const [row] = sql.exec(newest, root);
   return row ? Number(row.shape) : null;
@@ -244,34 +224,20 @@ function responseOf(row: Row): StoredResponse {
   };
 }
 
-/** Returns the number of a tenant, which has one from now on. */
-function numberOfTenant(sql: Sql, tenant: string | null): number {
-  const find = () => sql.exec(`SELECT number FROM tenants WHERE name = ?`, tenant ?? '')[0];
-  const known = find();
-  if (known === undefined) sql.exec(`INSERT INTO tenants (name) VALUES (?)`, tenant ?? '');
-  return Number((known ?? find())!.number);
+/** The hexadecimal digits of an id that make the root of a chain. Two roots that are equal by chance do no harm. */
+const ROOT_DIGITS = 8;
+
+/** Returns the root of a chain that begins with this response or conversation. */
+export function rootOf(id: string): number {
+  const at = id.indexOf('_') + 1;
+  return Number.parseInt(id.slice(at, at + ROOT_DIGITS), 16);
 }
 
-/** Stores items of a tenant and returns their numbers. */
-export function insertItems(sql: Sql, items: readonly NewItem[], tenant: string | null): number[] {
-  const owner = numberOfTenant(sql, tenant);
-  return items.map(({ id, json }) => {
-    const insert = `INSERT INTO items (id, owner, json) VALUES (?, ?, ?) RETURNING number`;
-    const [row] = sql.exec(insert, id, owner, json);
-    return Number(row!.number);
-  });
-}
-
-/** Returns items in the order of their numbers' list; one that was deleted is left out. */
-export function itemsOf(sql: Sql, numbers: readonly number[]): (NewItem & { number: number })[] {
-  return numbers.flatMap((number) => {
-    const [row] = sql.exec(`SELECT id, json FROM items WHERE number = ?`, number);
-    return row ? [{ number, id: String(row.id), json: String(row.json) }] : [];
-  });
-}
-
-export function deleteItems(sql: Sql, numbers: Iterable<number>): void {
-  for (const number of numbers) sql.exec(`DELETE FROM items WHERE number = ?`, number);
+/** Returns the conversations of a chain. */
+export function conversationsOfRoot(sql: Sql, root: number): StoredConversation[] {
+  return sql
+    .exec(`SELECT id FROM conversations WHERE root = ?`, root)
+    .map(({ id }) => findConversation(sql, String(id))!);
 }
 
 export function findConversation(sql: Sql, id: string): StoredConversation | null {
@@ -281,16 +247,17 @@ export function findConversation(sql: Sql, id: string): StoredConversation | nul
 }
 
 export function saveConversation(sql: Sql, conversation: StoredConversation): void {
-  const { id, tenant, metadata, created_at, changed_at, locked_by, lock_job, lock_over_at } = conversation;
+  const { id, root, tenant, metadata, created_at, changed_at, locked_by, lock_job, lock_over_at } =
+    conversation;
   numberOfTenant(sql, tenant);
   sql.exec(
     `INSERT INTO conversations
-       (id, tenant, metadata, items, created_at, changed_at, locked_by, lock_job, lock_over_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       (id, root, tenant, metadata, items, created_at, changed_at, locked_by, lock_job, lock_over_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET metadata = excluded.metadata, items = excluded.items,
        changed_at = excluded.changed_at, locked_by = excluded.locked_by, lock_job = excluded.lock_job,
        lock_over_at = excluded.lock_over_at`,
-    ...[id, tenant, metadata, packItems(conversation.items), created_at, changed_at],
+    ...[id, root, tenant, metadata, packItems(conversation.items), created_at, changed_at],
     ...[locked_by, lock_job, lock_over_at],
   );
 }
@@ -313,16 +280,4 @@ export function longestIdle(sql: Sql): number | null {
 
 export function deleteConversation(sql: Sql, id: string): void {
   sql.exec(`DELETE FROM conversations WHERE id = ?`, id);
-}
-
-/** Returns the bytes that are stored for a tenant. */
-export function bytesOfTenant(sql: Sql, tenant: string | null): number {
-  return Number(sql.exec(`SELECT bytes FROM tenants WHERE name = ?`, tenant ?? '')[0]?.bytes ?? 0);
-}
-
-/** Returns the bytes that are stored for each tenant that has any. */
-export function bytesByTenant(sql: Sql): { tenant: string | null; bytes: number }[] {
-  return sql
-    .exec(`SELECT name, bytes FROM tenants WHERE bytes > 0 ORDER BY name`)
-    .map(({ name, bytes }) => ({ tenant: String(name) || null, bytes: Number(bytes) }));
 }
