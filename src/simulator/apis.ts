@@ -234,7 +234,8 @@ export function generatingApis({ enableScaleOut, responses, script }: ApiOptions
   };
 }
 
-function scaleOutDisabled(): ApiError {
+/** Makes the error of a route that needs `--enable-scale-out`. */
+export function scaleOutDisabled(): ApiError {
   const how = 'Restart vllm serve with --enable-scale-out to enable them.';
   return permissionDenied(`Scale-out endpoints are disabled. ${how}`);
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { readMessages } from './apis.ts';
+import { readMessages, scaleOutDisabled } from './apis.ts';
 import { ApiError, badRequest, invalidBody } from './errors.ts';
 import type { Body } from './fields.ts';
 import { readForm, readJson, sendJson } from './http.ts';
@@ -12,6 +12,8 @@ import { countTokens, seedFrom } from './text.ts';
 interface Model {
   names: readonly string[];
   maxModelLen: number;
+  /** Whether routes of `--enable-scale-out` are allowed. */
+  enableScaleOut: boolean;
 }
 
 const EMBEDDING_SIZE = 8;
@@ -25,6 +27,7 @@ const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
     return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs: strings };
   },
   '/v1/responses/render': (body, model) => {
+    if (!model.enableScaleOut) throw scaleOutDisabled();
     const { text, ids } = readResponses(body, model.names).prompts[0]!;
     return { request_id: idOf([text]), token_ids: ids, model: model.names[0] };
   },

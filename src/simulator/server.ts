@@ -63,7 +63,7 @@ export class SimulatedServer {
   }
 
   private describeRoutes(): Record<string, Record<string, Handler>> {
-    const { faults, maxModelLen, model } = this.options;
+    const { enableScaleOut, faults, maxModelLen, model } = this.options;
     const { dialect } = this;
     const health: Handler = (_, response) => {
       const sick = this.engine.isDead
@@ -91,7 +91,7 @@ export class SimulatedServer {
       ...(this.options.loraRoutes ? this.adapterRoutes() : {}),
       ...(this.options.enableSleepMode ? this.engine.sleep.routes() : {}),
       ...(this.engine.transfer ? this.engine.transfer.routes() : {}),
-      ...computedRoutes({ names: this.engine.names, maxModelLen }),
+      ...computedRoutes({ names: this.engine.names, maxModelLen, enableScaleOut }),
       '/simulator/faults': {
         GET: json(() => faults),
         POST: this.control((values) => setFaults(faults, values), faults),

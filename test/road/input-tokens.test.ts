@@ -6,7 +6,7 @@ let queue: QueueProcess;
 
 beforeAll(async () => {
   queue = await startQueue();
-  await readyWorker(queue.url, 'w');
+  await readyWorker(queue.url, 'w', { engineArgs: '--enable-scale-out' });
 });
 afterAll(tearDown);
 
@@ -66,6 +66,9 @@ it('by /tokenize, where the engine renders no responses, and 501 where it has ne
   const without = { INFERENCE_ROUTES: '-POST /v1/responses/render' };
   await readyWorker(queue.url, 'chat', { engineArgs: '--served-model-name chat', env: without });
   expect((await count({ ...TURN, model: 'chat' })).body.input_tokens).toBe(whole.input_tokens);
+  // vLLM has the route, and refuses it unless it was started with --enable-scale-out.
+  await readyWorker(queue.url, 'plain', { engineArgs: '--served-model-name plain' });
+  expect((await count({ ...TURN, model: 'plain' })).body.input_tokens).toBe(whole.input_tokens);
   const neither = { INFERENCE_ROUTES: '-POST /v1/responses/render,-POST /tokenize' };
   await readyWorker(queue.url, 'none', { engineArgs: '--served-model-name blind', env: neither });
   const refused = await count({ ...TURN, model: 'blind' });

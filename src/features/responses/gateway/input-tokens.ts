@@ -16,8 +16,11 @@ import { chatRequestOf } from '../worker/chat-request.ts';
 import { Unsayable } from '../worker/unsayable.ts';
 import { engineBody, PATH, readFields, told } from './create.ts';
 
-/** The statuses with which engines and workers answer for a route that they do not have. */
-const LACKS_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
+/**
+ * The statuses with which engines and workers answer for a route that they do not have. vLLM says 403 of the route that
+ * renders, unless it was started with `--enable-scale-out`.
+ */
+const LACKS_ROUTE: ReadonlySet<number> = new Set([403, 404, 405, 501]);
 
 /** What a request to an engine came to. */
 interface Asked {
