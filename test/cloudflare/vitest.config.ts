@@ -8,6 +8,7 @@ const ROAD = [
   'batch-command',
   'batch-kills',
   'contract',
+  'conversations',
   'failures',
   'fleet',
   'job-stream',
