@@ -238,6 +238,18 @@ describe('the lock of a conversation', () => {
       expect(await isFree(id)).toBe(true);
     });
 
+    it('is freed when its job expires', async () => {
+      const id = await conversation();
+      const made = await harness.create({ conversation: id }, null, false);
+      harness.submit(made, { deadline_seconds: 30 });
+      await harness.advance(29_000);
+      expect(await isFree(id)).toBe(false);
+      await harness.advance(10_000);
+      expect(await harness.status(made.id)).toBe('failed');
+      expect(await isFree(id)).toBe(true);
+      expect(await texts(id)).toEqual([]);
+    });
+
     it('is freed when its worker dies and no attempt is left', async () => {
       const id = await conversation();
       const made = await harness.create({ conversation: id });

@@ -40,7 +40,7 @@ const STEPS: TableSteps = { [FIRST_VERSION]: [] };
 const LOOK_AGAIN_MS = 60_000;
 
 /** At most this many responses, and conversations, are deleted in one commit. */
-const EXPIRED_AT_ONCE = 200;
+const EXPIRED_AT_ONCE = 50;
 
 export interface ResponsesSettings {
   /** How long responses are stored, seconds from their creation. */
