@@ -34,7 +34,11 @@ export class PlayedReplay {
   }
 
   say(...events: Fields[]): void {
-    if (!this.#isLeft) this.#controller.enqueue(new TextEncoder().encode(streamOf(events)));
+    this.write(streamOf(events));
+  }
+
+  write(text: string): void {
+    if (!this.#isLeft) this.#controller.enqueue(new TextEncoder().encode(text));
   }
 
   end(): void {

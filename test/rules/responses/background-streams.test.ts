@@ -100,6 +100,20 @@ describe('the stream of a response in the background', () => {
     });
   });
 
+  it('is the same however its bytes are cut on their way', async () => {
+    const { id } = await harness.create({ stream: true });
+    const text = streamOf(engineEvents().slice(0, 8));
+    for (let at = 0; at < text.length; at += 7) {
+      stream().write(text.slice(at, at + 7));
+      await settled();
+    }
+    await harness.advance(100);
+    expect(typesOf(await harness.events(id))).toEqual(TYPES.slice(0, 9));
+    finish();
+    await settled();
+    expect(typesOf(await harness.events(id))).toEqual(TYPES);
+  });
+
   it('takes what the relay did not give from the result of the job', async () => {
     const { id } = await harness.create({ stream: true });
     stream().say(...engineEvents().slice(0, 6));
