@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import {
@@ -135,6 +136,37 @@ describe('a conversation in which a response is made', () => {
     expect(await codeOfAdding(id)).toBe('conversation_locked');
     await untilFree(id);
   });
+});
+
+it('OpenAI’s client makes a conversation, adds to it, pages through it and deletes it', async () => {
+  await setPace(worker.engineUrl, 1);
+  const { conversations, responses } = new OpenAI({
+    baseURL: `${queue.url}/v1`,
+    apiKey: 'none',
+    maxRetries: 0,
+  });
+  const message = (content: string) => ({ type: 'message', role: 'user', content }) as const;
+  const made = await conversations.create({ metadata: { topic: 'x' }, items: [message('one')] });
+  const added = await conversations.items.create(made.id, { items: [message('two'), message('three')] });
+  expect(added.data).toHaveLength(2);
+  await responses.create({ model: 'tiny', input: 'four', conversation: made.id, max_output_tokens: 2 });
+  const ids: (string | null | undefined)[] = [];
+  for await (const item of conversations.items.list(made.id, { limit: 2, order: 'asc' }))
+    ids.push((item as { id?: string }).id);
+  expect(new Set(ids).size).toBe(5);
+  expect(ids.slice(1, 3)).toEqual(added.data.map((item) => (item as { id?: string }).id));
+  const item = await conversations.items.retrieve(ids[0]!, { conversation_id: made.id });
+  expect(item).toMatchObject({ type: 'message', content: [{ type: 'input_text', text: 'one' }] });
+  expect(await conversations.items.delete(ids[0]!, { conversation_id: made.id })).toEqual(made);
+  const changed = await conversations.update(made.id, { metadata: { topic: 'y' } });
+  expect(await conversations.retrieve(made.id)).toEqual({ ...made, metadata: changed.metadata });
+  expect(await conversations.delete(made.id)).toEqual({
+    id: made.id,
+    object: 'conversation.deleted',
+    deleted: true,
+  });
+  await expect(conversations.retrieve(made.id)).rejects.toMatchObject({ status: 404 });
+  await setPace(worker.engineUrl, 2000);
 });
 
 describe('a response that is not to be stored', () => {
