@@ -6,7 +6,7 @@ import { findConversation } from './tables.ts';
 /** The list of stored responses for people: where each stands, and nothing of what was said. */
 
 /** Which responses are listed: those with these values; null: any. */
-export interface ResponseFilter {
+interface ResponseFilter {
   status: string | null;
   tenant: string | null;
   model: string | null;
