@@ -93,5 +93,5 @@ export async function cancelResponse(context: GatewayContext): Promise<Response>
   );
   if (became === null) throw noResponse(id);
   if (became !== 'synchronous') return context.json(became);
-  throw new HttpError(400, 'Cannot cancel a synchronous response.', 'invalid_request_error');
+  throw new HttpError(400, 'Cannot cancel a synchronous response.');
 }

@@ -46,7 +46,7 @@ function pageOf(streamed: Streamed, id: string): Page {
     streamed === 'not_streamed'
       ? 'This response was not created in the background with "stream": true, so it cannot be streamed.'
       : 'This response can no longer be streamed because its events are deleted 15 minutes after its end.';
-  throw new HttpError(400, `${why} A GET without "stream" has the response.`, 'invalid_request_error');
+  throw new HttpError(400, `${why} A GET without "stream" has the response.`);
 }
 
 /** Returns the body of a stream. @param ask returns what comes after a number, as soon as there is any */
