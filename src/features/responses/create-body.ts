@@ -63,13 +63,23 @@ export function newResponse(
   return { ...rest, ...submitter, id: newResponseId(), echo };
 }
 
-/** Returns the items of an input: a text is one message of the user. */
+/**
+ * Returns the items of an input: a text is one message of the user.
+ * @throws BodyFault for what is neither a text nor a list of objects
+ */
 export function inputItems(input: unknown): NewItem[] {
   if (typeof input === 'string') {
     const message = { type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] };
     return [newItem(message)];
   }
-  return Array.isArray(input) ? input.map((item) => newItem(item as Fields)) : [];
+  if (input === undefined || input === null) return [];
+  if (Array.isArray(input) && input.every(isObject)) return input.map((item) => newItem(item));
+  throw new BodyFault('input: expected a text or an array of items.', 'input');
+}
+
+/** Tells whether a value from outside is an object, as each item is. */
+export function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Makes an item of what a caller or an engine wrote. */
@@ -82,23 +92,21 @@ export function newItem(item: Fields): NewItem {
 /** @throws BodyFault for metadata beyond OpenAI's bounds */
 export function metadataOf(value: unknown): Fields {
   if (value === undefined || value === null) return {};
-  const fields = Object(value) as Fields;
-  const pairs = Object.entries(fields);
+  const pairs = Object.entries(value);
   const isGood =
-    typeof value === 'object' &&
-    !Array.isArray(value) &&
+    isObject(value) &&
     pairs.length <= MOST_METADATA &&
     pairs.every(
       ([key, one]) => key.length <= MOST_KEY && typeof one === 'string' && one.length <= MOST_VALUE,
     );
-  if (isGood) return fields;
+  if (isGood) return value;
   const message = `metadata: expected an object of up to ${MOST_METADATA} texts of up to ${MOST_VALUE} characters, with keys of up to ${MOST_KEY}.`;
   throw new BodyFault(message, 'metadata');
 }
 
 function conversationIn({ conversation }: Fields): string | null {
-  if (typeof conversation !== 'object' || conversation === null) return text('conversation', conversation);
-  return text('conversation.id', (conversation as Fields).id);
+  if (!isObject(conversation)) return text('conversation', conversation);
+  return text('conversation.id', conversation.id ?? '');
 }
 
 function text(name: string, value: unknown): string | null {

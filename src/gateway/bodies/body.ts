@@ -1,5 +1,13 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { bounds, checkJson, JsonFault, keepMembers, utf8Text, withoutMark } from '../../protocol/index.ts';
+import {
+  bounds,
+  checkJson,
+  fieldsOf,
+  JsonFault,
+  keepMembers,
+  utf8Text,
+  withoutMark,
+} from '../../protocol/index.ts';
 import { RequestFault } from '../../request-facts/json.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import type { Env } from '../env.ts';
@@ -78,6 +86,16 @@ export function parseBody(bytes: Uint8Array): unknown {
     if (error instanceof JsonFault) throw new HttpError(400, error.message, error.code);
     throw new HttpError(400, `The body is not valid JSON: ${(error as Error).message}`, 'invalid_json');
   }
+}
+
+/**
+ * Returns the members of a JSON body.
+ * @throws HttpError 400 where it is no object
+ */
+export function parseObject(bytes: Uint8Array): { readonly [name: string]: unknown } {
+  const value = parseBody(bytes);
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return fieldsOf(value);
+  throw new HttpError(400, 'The body must be a JSON object.', 'invalid_json');
 }
 
 /**

@@ -119,6 +119,7 @@ describe('a connection for responses', () => {
     const gateway = new Gateway();
     expect(await gateway.say({ type: 'response.steer' })).toMatchObject({ status: 400 });
     expect(await gateway.say({ background: true })).toMatchObject({ error: { param: 'background' } });
+    expect(await gateway.say({ input: 5 })).toMatchObject({ status: 400, error: { param: 'input' } });
     gateway.answer = () => Response.json({ error: { code: 'conversation_locked' } }, { status: 400 });
     const refused = await gateway.say({ input: 'a' });
     expect(refused).toEqual({ type: 'error', status: 400, error: { code: 'conversation_locked' } });

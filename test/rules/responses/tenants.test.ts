@@ -42,7 +42,7 @@ async function itemIds(): Promise<[string]> {
   return (page as { data: { id: string }[] }).data.map(({ id }) => id) as [string];
 }
 
-async function ask(who: string | null, method: string, path: string, body?: Fields) {
+async function ask(who: string | null, method: string, path: string, body?: unknown) {
   const env = {
     objects: playedObjects({ responses: () => harness.object }),
     acceptUpgrade: acceptNothing,
@@ -51,7 +51,7 @@ async function ask(who: string | null, method: string, path: string, body?: Fiel
   const request = new Request(`https://queue.example${path}`, {
     method,
     headers: { ...(who !== null && { authorization: `Bearer ${who}` }), 'content-type': 'application/json' },
-    ...(body && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   const lasting = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
   const answer = await createApp(FEATURE_ROUTES).fetch(request, env, lasting);
@@ -124,12 +124,34 @@ describe('POST /v1/responses', () => {
   });
 });
 
+describe('a body that cannot be read', () => {
+  it.each([
+    ['/v1/responses', [], null],
+    ['/v1/responses', null, null],
+    ['/v1/responses', { input: 5 }, 'input'],
+    ['/v1/responses', { input: ['Hi'] }, 'input'],
+    ['/v1/responses', { input: 5, previous_response_id: 'resp_none' }, 'input'],
+    ['/v1/responses', { input: 'Hi', conversation: {} }, 'conversation.id'],
+    ['/v1/responses/input_tokens', 'Hi', null],
+    ['/v1/responses/input_tokens', { input: 5 }, 'input'],
+    ['/v1/conversations/conv_none', {}, 'metadata'],
+    ['/v1/conversations/conv_none', [], null],
+    ['/v1/conversations/conv_none/items', [], null],
+    ['/v1/conversations/conv_none/items', {}, 'items'],
+  ])('is 400 on %s: %j', async (path, body, param) => {
+    const said = await ask('owner', 'POST', path, body);
+    expect(said.status).toBe(400);
+    expect(Object(JSON.parse(said.text)).error).toMatchObject({ param, type: 'invalid_request_error' });
+  });
+});
+
 describe('POST /v1/conversations', () => {
   it.each([
     [{ items: 'x' }, 'items'],
     [{ items: Array.from({ length: 21 }, () => ({ role: 'user', content: 'x' })) }, 'items'],
     [{ items: [1] }, 'items'],
     [{ metadata: { a: 1 } }, 'metadata'],
+    [[], null],
   ])('is 400 for %j', async (body, param) => {
     const said = await ask('owner', 'POST', '/v1/conversations', body);
     expect(said.status).toBe(400);

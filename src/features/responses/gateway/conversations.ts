@@ -1,11 +1,11 @@
 import { readerOf, submitterOf, viewerOf } from '../../../gateway/auth/authorize.ts';
-import { readValue } from '../../../gateway/bodies/body.ts';
+import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { mostBodyBytes } from '../../../gateway/inference/read-request.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
-import { fieldsOf } from '../../../protocol/index.ts';
-import { BodyFault, metadataOf, newItem } from '../create-body.ts';
+import { variableOf } from '../../../settings/queue-settings.ts';
+import { BodyFault, isObject, metadataOf, newItem } from '../create-body.ts';
 import type { Fields, NewItem, Refusal } from '../types.ts';
 import { refused, told } from './create.ts';
 import { whenFree } from './lock.ts';
@@ -21,7 +21,7 @@ export async function createConversation(context: GatewayContext): Promise<Respo
   const token = context.get('token');
   requireStoring(token, null);
   const { tenant } = submitterOf(token);
-  const body = fieldsOf(await bodyOf(context));
+  const body = await bodyOf(context);
   const [metadata, items] = reading(() => [metadataOf(body.metadata), itemsOf(body.items ?? [])] as const);
   const made = await callResponses(env, queueIdOf(env, req.raw), (responses) =>
     responses.createConversation(tenant, metadata, items, token?.stored_bytes ?? null),
@@ -40,8 +40,8 @@ export async function getConversation(context: GatewayContext): Promise<Response
 /** Answers `POST /v1/conversations/{id}`: the metadata is changed. */
 export async function changeConversation(context: GatewayContext): Promise<Response> {
   const { id, queueId, reader } = asked(context);
-  const body = fieldsOf(await bodyOf(context));
-  const metadata = reading(() => metadataOf(body.metadata));
+  const { metadata: given } = await bodyOf(context);
+  const metadata = reading(() => changedMetadata(given));
   return context.json(
     told(
       await callResponses(context.env, queueId, (responses) =>
@@ -67,7 +67,7 @@ export async function addItems(context: GatewayContext): Promise<Response> {
   const token = context.get('token');
   requireStoring(token, null);
   const most = token?.stored_bytes ?? null;
-  const body = fieldsOf(await bodyOf(context));
+  const body = await bodyOf(context);
   const added = reading(() => itemsOf(body.items));
   const { items } = told(
     await whenFree(context.env, queueId, id, async () =>
@@ -122,9 +122,14 @@ function asked(context: GatewayContext) {
 }
 
 /** Reads a body, which may be left out. */
-async function bodyOf({ env, req }: GatewayContext): Promise<unknown> {
+async function bodyOf({ env, req }: GatewayContext): Promise<Fields> {
   if (req.raw.body === null) return {};
-  return await readValue(req.raw, env, mostBodyBytes(env));
+  const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
+  try {
+    return bytes.byteLength === 0 ? {} : parseObject(bytes);
+  } finally {
+    release();
+  }
 }
 
 function reading<T>(read: () => T): T {
@@ -137,10 +142,15 @@ function reading<T>(read: () => T): T {
   }
 }
 
+/** Returns what metadata becomes: null empties it. @throws BodyFault where a change has none */
+function changedMetadata(value: unknown): Fields {
+  if (value !== undefined) return metadataOf(value);
+  throw new BodyFault("Missing required parameter: 'metadata'.", 'metadata', 'missing_required_parameter');
+}
+
 /** @throws BodyFault */
 function itemsOf(value: unknown): NewItem[] {
-  const isItem = (item: unknown) => typeof item === 'object' && item !== null && !Array.isArray(item);
-  if (Array.isArray(value) && value.length <= MOST_ADDED && value.every(isItem))
-    return value.map((item) => newItem(item as Fields));
+  if (Array.isArray(value) && value.length <= MOST_ADDED && value.every(isObject))
+    return value.map((item) => newItem(item));
   throw new BodyFault(`items: expected an array of up to ${MOST_ADDED} items.`, 'items');
 }

@@ -1,6 +1,6 @@
 import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
 import { type Caller, readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
-import { asHttp, parseBody, readBody } from '../../../gateway/bodies/body.ts';
+import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
@@ -8,7 +8,7 @@ import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-requ
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
-import { fieldsOf, withMembers, withoutMark } from '../../../protocol/index.ts';
+import { withMembers, withoutMark } from '../../../protocol/index.ts';
 import { variableOf } from '../../../settings/queue-settings.ts';
 import { BodyFault, type CreateFields, newResponse, readCreate } from '../create-body.ts';
 import { begunResponse } from '../response-object.ts';
@@ -40,7 +40,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   let fields: CreateFields;
   let prepared: Prepared;
   try {
-    const body = fieldsOf(asHttp(() => parseBody(bytes)));
+    const body = parseObject(bytes);
     fields = readFields(body, token);
     asked = newResponse(fields, submitterOf(token), '{}');
     if (fields.background)

@@ -1,6 +1,6 @@
 import { HangUp, lookAt, type Outcome, openedResponse } from '../../../asking/attempt-loop.ts';
 import { readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
-import { asHttp, parseBody, readBody } from '../../../gateway/bodies/body.ts';
+import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
 import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-request.ts';
@@ -37,7 +37,7 @@ export async function countInputTokens(context: GatewayContext): Promise<Respons
   const token = context.get('token');
   const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
   try {
-    const fields = readFields({ ...fieldsOf(asHttp(() => parseBody(bytes))), background: false }, token);
+    const fields = readFields({ ...parseObject(bytes), background: false }, token);
     const asked = newResponse(fields, submitterOf(token), '{}');
     const goesOn = fields.previous_response_id !== null || fields.conversation !== null;
     const history = () =>

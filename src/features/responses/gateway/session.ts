@@ -58,7 +58,7 @@ export class ResponsesSession {
     this.#waiting++;
     this.#last = this.#last
       .then(() => this.#take(typeof data === 'string' ? data : new TextDecoder().decode(data)))
-      .catch((error: unknown) => this.#refuse(500, String((error as Error).message), 'server_error', null))
+      .catch((error: unknown) => this.#fail(error))
       .finally(() => this.#waiting--);
   }
 
@@ -130,12 +130,7 @@ export class ResponsesSession {
 
   /** Answers a frame that only prepares: its items are remembered, and no engine is asked. */
   #warmUp(frame: Fields, before: Omit<Remembered, 'id'>): void {
-    try {
-      readCreate(frame, false);
-    } catch (error) {
-      if (!(error instanceof BodyFault)) throw error;
-      return this.#refuse(400, error.message, error.code ?? 'invalid_request_error', error.param);
-    }
+    readCreate(frame, false);
     const own = { id: newResponseId(), store: false, output: [] };
     const previous = asId(frame.previous_response_id);
     const begun = {
@@ -160,6 +155,12 @@ export class ResponsesSession {
     const characters = all.reduce((sum, { length }) => sum + length, 0);
     const isKept = (frame.conversation ?? null) === null && characters <= MOST_CHARACTERS;
     this.#remembered = isKept ? { id: String(id), stored, items: all } : null;
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof BodyFault))
+      return this.#refuse(500, (error as Error).message, 'server_error', null);
+    this.#refuse(400, error.message, error.code ?? 'invalid_request_error', error.param);
   }
 
   #refuse(status: number, message: string, code: string, param: string | null): void {
