@@ -172,6 +172,7 @@ describe('a response in the background', () => {
     await expect(refused).rejects.toMatchObject({ status: 400, param: 'background' });
     const unknown = client().responses.create({ ...ASKED, model: 'no-such-model', input: 'x' });
     await expect(unknown).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
+    await expect(unknown).rejects.toThrow(/"no-such-model" is not served here. GET \/v1\/models lists/);
     await expect(client().responses.cancel('resp_none')).rejects.toMatchObject({ status: 404 });
     const running = await begin('Do not delete me.');
     await expect(client().responses.delete(running)).rejects.toMatchObject({ status: 409 });

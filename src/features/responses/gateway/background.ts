@@ -14,7 +14,7 @@ import { isRequestId, requestHeaders, traceContextOf } from '../../../protocol/i
 import { bodyFacts } from '../../../request-facts/body-facts.ts';
 import type { Fields, NewResponse } from '../types.ts';
 import { LISTENER } from './asks.ts';
-import { noResponse } from './errors.ts';
+import { noResponse, unserved } from './errors.ts';
 import { streamOf } from './stream.ts';
 
 /**
@@ -78,8 +78,8 @@ async function submit(
   const sent = { ...job, ...submissionOf(token), ...(trace && { trace }) };
   const [answer] = await submitAndListen(env, queueId, [sent], LISTENER);
   if (answer?.ok) return;
-  if (answer?.reason === 'unknown_pool') throw new HttpError(404, answer.message, 'model_not_found');
-  if (answer?.reason === 'no_pool') throw new HttpError(400, answer.message, 'model_required');
+  const isUnserved = answer?.reason === 'unknown_pool' || answer?.reason === 'no_pool';
+  if (isUnserved) throw unserved(asked.model);
   throw rejection(answer);
 }
 
