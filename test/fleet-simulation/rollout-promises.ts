@@ -60,9 +60,9 @@ export class RolloutPromises {
     // At the end of a day's budget everything is drained.
     if (this.#watched.plan.spec.budget.per_day !== undefined) return;
     for (const id of Object.keys(this.#watched.plan.spec.pools)) {
-      const had = this.#serving(id);
-      const before = this.#changed.get(id);
-      this.#changed.set(id, { needs: Math.max(had, before?.needs ?? 0), had });
+      // A change shortly before may have taken one away already.
+      const had = Math.max(this.#serving(id), this.#changed.get(id)?.needs ?? 0);
+      this.#changed.set(id, { needs: had, had });
     }
   }
 

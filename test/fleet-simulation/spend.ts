@@ -3,7 +3,10 @@ import type { FleetPlan } from './plan.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** What the providers charge on the one day of a run, from the start of a container, against the budget of a day. */
+/**
+ * What the providers charge on the one day of a run, from the start of a container to the end that they tell, against the
+ * budget of a day.
+ */
 export class Spend {
   readonly #providers: readonly FakeProvider[];
   /** Infinite: there is none. */
@@ -37,9 +40,10 @@ export class Spend {
   #dollars(now: number): number {
     let dollars = 0;
     for (const { machines } of this.#providers) {
-      for (const { name, price, startedAt, gone } of machines) {
+      for (const { name, price, startedAt, ended, gone } of machines) {
         if (name.startsWith('wv-foreign')) continue;
-        dollars += (Math.max(0, (gone?.at ?? now) - startedAt) / HOUR_MS) * price;
+        const until = Math.min(ended?.at ?? now, gone?.at ?? now);
+        dollars += (Math.max(0, until - startedAt) / HOUR_MS) * price;
       }
     }
     return dollars;
