@@ -231,12 +231,15 @@ function isWantedElsewhere(
 /** Records what the provider reports of a launch's machine. */
 function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): void {
   const now = core.now();
+  const hasEnded = machine.state === 'ended';
   const told: Partial<LaunchRecord> = {
     external_id: machine.external_id,
-    price_per_hour: machine.price_per_hour ?? launch.price_per_hour,
+    // Of a machine that has ended its provider may tell that it costs nothing; the hours before were paid for.
+    price_per_hour: (hasEnded ? null : machine.price_per_hour) ?? launch.price_per_hour,
     // The first start counts: a provider that restarts a container bills the time between.
     started_at: launch.started_at ?? machine.started_at,
-    ended_at: machine.ended_at ?? launch.ended_at,
+    // Unless the provider tells when it ended, a machine is paid for until it is gone; so is one that runs anew.
+    ended_at: machine.ended_at ?? (hasEnded ? launch.ended_at : null),
     exit_code: machine.exit_code ?? launch.exit_code,
     // The reason why a launch failed stays, whatever its machine reports while it ends.
     detail: launch.cause === null ? (machine.detail ?? launch.detail) : (launch.detail ?? machine.detail),
@@ -246,10 +249,10 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): 
   if (machine.unstarted && isAwaited(next)) next = { ...next, order_due_at: startAgainAt(next, now) };
   else if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
   else if (next.state === 'accepted') next = { ...next, order_due_at: null };
-  if (machine.state === 'ended' && next.state !== 'terminating') {
+  if (hasEnded && next.state !== 'terminating') {
     // A machine that was ordered to end has not failed.
     const cause = next.state === 'draining' ? null : causeOfEnd(next, machine, hasNotice(core, next));
-    next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
+    next = terminated(next, now, { cause });
   }
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
 }

@@ -284,6 +284,33 @@ describe('what a fleet costs', () => {
     expect(fleet.scheduler.scaling()?.summary).toMatchObject({ spent_today: 0.5, price_per_hour: 0 });
   });
 
+  it('goes on until the machine is gone where its provider does not tell when its container ended', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    const started_at = fleet.now;
+    fleet.list([{ name, started_at, price_per_hour: 2 }]);
+    fleet.now += 1_800_000;
+    fleet.list([{ name, started_at, state: 'ended', price_per_hour: 0 }]);
+    fleet.now += 900_000;
+    expect(fleet.scheduler.scaling()?.summary.spent_today).toBeCloseTo(1.5, 2);
+    fleet.reconcile();
+    fleet.sync();
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.scheduler.scaling()?.summary.spent_today).toBeCloseTo(1.5, 2);
+  });
+
+  it('goes on where a provider starts a container that had ended anew', () => {
+    const fleet = fleetWithSpec();
+    const { name } = fleet.accepted();
+    const started_at = fleet.now;
+    fleet.list([{ name, started_at, price_per_hour: 2 }]);
+    fleet.now += 900_000;
+    fleet.list([{ name, started_at, state: 'ended', ended_at: fleet.now, exit_code: 0 }]);
+    fleet.now += 900_000;
+    fleet.list([{ name, started_at: fleet.now - 600_000, price_per_hour: 2 }]);
+    expect(fleet.scheduler.scaling()?.summary.spent_today).toBeCloseTo(1, 2);
+  });
+
   it('is booked on the days on which it was used', () => {
     const fleet = fleetWithSpec();
     fleet.now = Date.UTC(2026, 0, 5, 23);
