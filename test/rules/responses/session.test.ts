@@ -2,17 +2,27 @@ import { describe, expect, it } from 'vitest';
 import { ResponsesSession } from '../../../src/features/responses/gateway/session.ts';
 import { eventText } from '../../../src/features/responses/response-object.ts';
 import type { Fields } from '../../../src/features/responses/types.ts';
+import { HttpError } from '../../../src/gateway/errors.ts';
 
 /** A session over a gateway that answers each request when the test says so. */
 class Gateway {
   readonly asked: Fields[] = [];
   readonly sent: Fields[] = [];
+  /** The bytes that the bodies of all callers may still have. */
+  room = 1_000_000;
   answer: (body: Fields) => Response | Promise<Response> = (body) => this.made(body);
   readonly session = new ResponsesSession({
     create: async (body) => {
       const fields = JSON.parse(body) as Fields;
       this.asked.push(fields);
       return await this.answer(fields);
+    },
+    hold: (bytes) => {
+      if (bytes > this.room) throw new HttpError(503, 'Too many bodies at once.', 'too_many_bodies');
+      this.room -= bytes;
+      return () => {
+        this.room += bytes;
+      };
     },
     send: (text) => void this.sent.push(JSON.parse(text) as Fields),
     now: () => 0,
@@ -142,6 +152,29 @@ describe('a connection for responses', () => {
     open.resolve();
     await expect.poll(() => gateway.sent.filter(isLast).length).toBe(17);
     expect(gateway.asked).toHaveLength(16);
+  });
+
+  it('counts the frames that wait against the memory of all bodies', async () => {
+    const gateway = new Gateway();
+    const open = Promise.withResolvers<void>();
+    gateway.answer = async (body) => {
+      await open.promise;
+      return gateway.made(body);
+    };
+    const frame = JSON.stringify({ type: 'response.create', input: 'x'.repeat(400_000) });
+    gateway.session.onMessage(frame);
+    await expect.poll(() => gateway.asked.length).toBe(1);
+    // The request that was made of the first one counts its own.
+    expect(gateway.room).toBe(1_000_000);
+    for (let at = 0; at < 3; at++) gateway.session.onMessage(frame);
+    const error = { code: 'too_many_bodies', type: 'service_unavailable_error' };
+    expect(gateway.sent).toMatchObject([{ type: 'error', status: 503, error }]);
+    expect(gateway.room).toBe(1_000_000 - 2 * frame.length);
+    gateway.session.onClose();
+    expect(gateway.room).toBe(1_000_000);
+    open.resolve();
+    await new Promise((done) => setTimeout(done, 20));
+    expect(gateway.room).toBe(1_000_000);
   });
 
   it('leaves the answer, however silent it is, when it is closed', async () => {

@@ -1,8 +1,10 @@
+import { HttpError } from '../../../gateway/errors.ts';
 import {
   EventEnds,
   eventData,
   fieldsOf,
   joinBytes,
+  openAIType,
   splitEvents,
   withMembers,
 } from '../../../protocol/index.ts';
@@ -14,6 +16,8 @@ import { type Fields, newResponseId } from '../types.ts';
 export interface SessionPorts {
   /** Answers a body of `POST /v1/responses` as that route does. */
   create(body: string): Promise<Response>;
+  /** Counts a frame as a body in memory. @returns a function that gives the bytes back @throws HttpError */
+  hold(bytes: number): () => void;
   send(text: string): void;
   now(): number;
 }
@@ -41,6 +45,8 @@ export class ResponsesSession {
   #remembered: Remembered | null = null;
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
+  /** Functions that give back the bytes of the frames that wait. */
+  readonly #held = new Set<() => void>();
   #isClosed = false;
   /** Leaves the answer that is read. */
   #leave: () => void = () => {};
@@ -55,21 +61,37 @@ export class ResponsesSession {
       const message = `More than ${MOST_WAITING} frames wait already: send the next one when a response has ended.`;
       return this.#refuse(429, message, 'rate_limit_exceeded', null);
     }
+    let release: () => void;
+    try {
+      release = this.#ports.hold(typeof data === 'string' ? data.length : data.byteLength);
+    } catch (error) {
+      return this.#fail(error);
+    }
+    this.#held.add(release);
+    const free = () => {
+      if (this.#held.delete(release)) release();
+    };
     this.#waiting++;
     this.#last = this.#last
-      .then(() => this.#take(typeof data === 'string' ? data : new TextDecoder().decode(data)))
+      .then(() => this.#take(typeof data === 'string' ? data : new TextDecoder().decode(data), free))
       .catch((error: unknown) => this.#fail(error))
-      .finally(() => this.#waiting--);
+      .finally(() => {
+        this.#waiting--;
+        free();
+      });
   }
 
   /** The connection is closed: the answer is left, and frames that wait are forgotten. */
   onClose(): void {
     this.#isClosed = true;
     this.#remembered = null;
+    for (const release of this.#held) release();
+    this.#held.clear();
     this.#leave();
   }
 
-  async #take(text: string): Promise<void> {
+  /** @param free gives back the frame's bytes: the request that is made of it counts its own */
+  async #take(text: string, free: () => void): Promise<void> {
     if (this.#isClosed) return;
     const frame = jsonObject(text);
     if (frame?.type !== 'response.create') {
@@ -98,6 +120,7 @@ export class ResponsesSession {
         input: `[${items.join(',')}]`,
       }),
     });
+    free();
     const answer = await this.#ports.create(body);
     await this.#pass(answer, frame, { stored, items });
   }
@@ -158,13 +181,14 @@ export class ResponsesSession {
   }
 
   #fail(error: unknown): void {
+    if (error instanceof HttpError) return this.#refuse(error.status, error.message, error.code, null);
     if (!(error instanceof BodyFault))
       return this.#refuse(500, (error as Error).message, 'server_error', null);
     this.#refuse(400, error.message, error.code ?? 'invalid_request_error', error.param);
   }
 
-  #refuse(status: number, message: string, code: string, param: string | null): void {
-    const error = { message, type: 'invalid_request_error', param, code };
+  #refuse(status: number, message: string, code: string | null, param: string | null): void {
+    const error = { message, type: openAIType(status), param, code };
     this.#ports.send(JSON.stringify({ type: 'error', status, error }));
   }
 }

@@ -1,5 +1,6 @@
 import { denialOf } from '../../../gateway/auth/authorize.ts';
 import { watchToken } from '../../../gateway/auth/tokens.ts';
+import { holdBytes } from '../../../gateway/bodies/body.ts';
 import type { HttpError } from '../../../gateway/errors.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
@@ -32,6 +33,7 @@ export function openResponsesSocket(
   const session = new ResponsesSession({
     create: async (body) =>
       await answer(new Request(req.raw.url, { method: 'POST', headers, body, signal: gone.signal })),
+    hold: (bytes) => holdBytes(env, bytes),
     send: (text) => socket.send(text),
     now: () => Date.now(),
   });
