@@ -265,6 +265,18 @@ export class ResponsesHarness {
         exec: (query, ...bindings) =>
           ofLife(() => this.database.prepare(query).all(...bindings) as unknown as Row[]),
       },
+      transaction: (work) => {
+        this.database.exec('SAVEPOINT work');
+        try {
+          const value = ofLife(work);
+          this.database.exec('RELEASE work');
+          return value;
+        } catch (error) {
+          this.database.exec('ROLLBACK TO work');
+          this.database.exec('RELEASE work');
+          throw error;
+        }
+      },
       alarm: {
         get: () => this.alarmAt,
         set: (at) => {

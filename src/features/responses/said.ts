@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../protocol/index.ts';
 import type { Fields } from './types.ts';
 
 /** An event of the Responses API; its sequence number may still be missing. */
@@ -67,8 +68,9 @@ export class Said {
     const { type } = event;
     const index = Number(event.output_index);
     if (OVER.has(type)) this.#isOver = true;
-    else if (type === 'response.output_item.added') this.items[index] = added(event.item as Fields);
-    else if (type === 'response.output_item.done') this.#itemDone(index, event.item as Fields);
+    else if (!(index >= 0 && index <= this.items.length)) return;
+    else if (type === 'response.output_item.added') this.items[index] = added(fieldsOf(event.item));
+    else if (type === 'response.output_item.done') this.#itemDone(index, fieldsOf(event.item));
     else if (PART_EVENT.test(type)) this.#part(this.items[index], event);
     else if (type.endsWith('.delta') || type.endsWith('.done')) this.#text(this.items[index], event);
   }
@@ -100,7 +102,8 @@ export class Said {
   #part(said: SaidItem | undefined, event: ResponseEvent): void {
     if (said === undefined) return;
     const { list, at } = placeIn(event);
-    const part = event.part as Fields;
+    const part = fieldsOf(event.part);
+    if (!(at >= 0 && at <= said.parts[list].length)) return;
     const before = said.parts[list][at];
     if (event.type.endsWith('.done')) {
       if (before) said.parts[list][at] = { ...before, part, isDone: true };
@@ -121,6 +124,7 @@ export class Said {
     if (found === undefined) return;
     const [kind, { field }] = found;
     const { list, at } = placeIn(event);
+    if (!(at >= 0 && at <= said.parts[list].length)) return;
     said.parts[list][at] ??= newPart({ type: kind });
     const part = said.parts[list][at];
     part.text = isDone ? String(event[field]) : part.text + String(event.delta);

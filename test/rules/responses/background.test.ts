@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Fields } from '../../../src/features/responses/types.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
-import { ResponsesHarness } from '../../support/responses-harness.ts';
+import { ResponsesHarness, streamOf } from '../../support/responses-harness.ts';
 import { settled } from '../../support/virtual-clock.ts';
 
 let harness: ResponsesHarness;
@@ -131,6 +131,49 @@ describe('a response in the background', () => {
     expect(await harness.status(id)).toBe('queued');
     await harness.advance(100_000);
     expect(await viewOf(id)).toMatchObject({ status: 'failed', error: { code: 'server_error' } });
+  });
+
+  it('ends where the events of its engine have no form', async () => {
+    const { id } = await harness.create({ stream: true });
+    const added = { type: 'response.output_item.added' };
+    const events = [
+      { ...added, output_index: 0 },
+      { ...added, output_index: 7, item: {} },
+    ];
+    const completed = { type: 'response.completed', response: engineResponse('Hello') };
+    harness.result(worker, streamOf([...events, completed]));
+    await harness.advance(5000);
+    expect(await harness.status(id)).toBe('completed');
+  });
+
+  it('lists its input though that has no form', async () => {
+    const { id } = await harness.create({ input: [null, 'text'] });
+    const wanted = { after: null, limit: 20, order: 'asc' as const };
+    expect((await harness.object.inputItems(id, wanted, null))?.data).toHaveLength(2);
+  });
+
+  it('fails, and the others end, where what its engine answered cannot be stored', async () => {
+    const bad = await harness.create({});
+    const badJob = worker.lastJob();
+    const good = await harness.create({});
+    const goodJob = worker.lastJob();
+    // As on Cloudflare, whose rows have at most 2 MB.
+    harness.database.exec(`CREATE TRIGGER items_short BEFORE INSERT ON items WHEN new.json LIKE '%too long%'
+      BEGIN SELECT raise(ABORT, 'string or blob too big: SQLITE_TOOBIG'); END`);
+    for (const [{ job_id, fence_token }, text] of [
+      [badJob, 'too long'],
+      [goodJob, 'Hello'],
+    ] as const) {
+      const result = { response: { status: 200, body: engineResponse(text) } };
+      harness.say(worker, { type: 'job_result', job_id, fence_token, result });
+    }
+    await harness.advance(5000);
+    expect(await viewOf(bad.id)).toMatchObject({
+      status: 'failed',
+      error: { code: 'server_error', message: expect.stringContaining('cannot be stored') },
+      output: [],
+    });
+    expect(await viewOf(good.id)).toMatchObject({ status: 'completed' });
   });
 
   it('waits for a job that is submitted late', async () => {

@@ -84,10 +84,10 @@ export class Background {
       try {
         if (on.now() >= this.#namesAt) await this.#listen();
         const jobs = await ask.nextSettled(QUESTION_MS);
-        for (const job of jobs ?? []) this.#take(job.id, job);
-        if (jobs !== null) continue;
+        const isAllTaken = (jobs ?? []).map((job) => this.#takes(job)).every(Boolean);
+        if (jobs !== null && isAllTaken) continue;
         this.#namesAt = 0;
-        await sleep(RESTART_MS);
+        await sleep(isAllTaken ? RESTART_MS : PAUSE_MS);
       } catch (error) {
         const text = String((error as Error)?.message ?? error);
         log('warn', 'responses in the background wait: the queue cannot be reached', { error: text });
@@ -114,6 +114,20 @@ export class Background {
     }
   }
 
+  /** Takes the end of a job. @returns false if that failed: the others of its answer are taken nevertheless */
+  #takes(job: JobView): boolean {
+    try {
+      this.#take(job.id, job);
+      return true;
+    } catch (error) {
+      this.#ports.log('warn', 'the end of a response in the background could not be stored; trying again', {
+        id: job.id,
+        error: String(error),
+      });
+      return false;
+    }
+  }
+
   /** Takes what a job is now. */
   #take(id: string, job: JobView): void {
     const { on } = this.#ports;
@@ -125,7 +139,16 @@ export class Background {
   }
 
   #end(id: string, ending: JobEnd, fence?: number): void {
-    end(this.#ports.on, id, ending, fence);
+    const fault = end(this.#ports.on, id, ending, fence);
+    if (fault !== null)
+      this.#ports.log(
+        'warn',
+        "a response in the background failed: its engine's answer could not be stored",
+        {
+          id,
+          error: fault.message,
+        },
+      );
     this.#ports.ended();
     this.#readers.tell(id);
   }

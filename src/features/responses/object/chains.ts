@@ -25,6 +25,8 @@ export interface Responses {
   sql: Sql;
   /** Returns the time, epoch ms. */
   now(): number;
+  /** Runs work and undoes its writes if it throws. */
+  transaction<T>(work: () => T): T;
   /** How long a response is stored, ms from its creation. */
   retentionMs: number;
   /** How long a conversation is stored after its last change, ms; null: until it is deleted. */

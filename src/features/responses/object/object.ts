@@ -93,6 +93,7 @@ export class ResponsesObject implements HostedObject {
     this.#on = {
       sql: host.sql,
       now: () => host.now(),
+      transaction: (work) => host.transaction(work),
       retentionMs: retention_seconds * 1000,
       conversationsMs: conversationsSeconds === null ? null : conversationsSeconds * 1000,
       ended: (id, status) => this.#webhooks.add(`response.${status}`, id),

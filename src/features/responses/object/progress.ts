@@ -62,11 +62,31 @@ export function output(
 }
 
 /**
- * Ends a response as its job has ended. Where output of an earlier attempt was given out, the answer of the last one
- * cannot go on from it, and the response has failed.
+ * Ends a response as its job has ended. One whose answer cannot be stored, since its engine wrote it in no form of this
+ * API or it is too long, has failed: it would never end otherwise.
  * @param fence the token of the attempt that ended the job
+ * @returns why the answer could not be stored; null: it is
+ * @throws what is no fault of the answer
  */
-export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0): void {
+export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0): Error | null {
+  try {
+    on.transaction(() => settle(on, id, wanted, fence));
+    return null;
+  } catch (error) {
+    if (OF_THE_DATABASE.test(String(error))) throw error;
+    on.transaction(() => settle(on, id, NOT_STORABLE, fence));
+    return error as Error;
+  }
+}
+
+/** Matches the errors of a database that has a fault; that a value is too long for a row is none. */
+const OF_THE_DATABASE = /SQLITE_(?!TOOBIG)/;
+
+/**
+ * Where output of an earlier attempt was given out, the answer of the last one cannot go on from it, and the response
+ * has failed.
+ */
+function settle(on: chains.Responses, id: string, wanted: JobEnd, fence: number): void {
   const row = running(on, id);
   if (row === null) return;
   const isMixed = row.has_output && wanted.kind === 'response' && fence !== row.fence;
@@ -90,6 +110,14 @@ export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0)
 export const NO_JOB: JobEnd = {
   kind: 'failed',
   error: { code: 'server_error', message: 'The queue has no job for this response.' },
+};
+
+const NOT_STORABLE: JobEnd = {
+  kind: 'failed',
+  error: {
+    code: 'server_error',
+    message: "The engine's answer cannot be stored: it is too long, or not in the form of the Responses API.",
+  },
 };
 
 export const BROKE_OFF: JobEnd = {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../../durable/ports.ts';
+import { fieldsOf } from '../../../protocol/index.ts';
 import type { Fields, Item, ItemsWanted, NewItem } from '../types.ts';
 import { itemsOf } from './items.ts';
 import { unpackBody } from './stored-body.ts';
@@ -35,7 +36,8 @@ export function inputPage(
 
 /** Returns an item as callers read it: a message has its content in parts, however it was given. */
 export function itemView({ id, json }: NewItem): Item {
-  const fields = JSON.parse(json) as Fields;
+  // Engines and callers may have written anything.
+  const fields: Fields = fieldsOf(JSON.parse(json));
   const { type = 'message', role, content } = fields;
   if (type !== 'message') return { ...fields, type: String(type), id };
   return {

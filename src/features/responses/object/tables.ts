@@ -166,9 +166,15 @@ export function isAnyRunning(sql: Sql): boolean {
   return sql.exec(`SELECT 1 FROM responses WHERE ended_at IS NULL LIMIT 1`).length > 0;
 }
 
-/** Returns the responses that are not final, oldest first. */
-export function runningResponses(sql: Sql): StoredResponse[] {
-  return sql.exec(`SELECT * FROM responses WHERE ended_at IS NULL ORDER BY seq`).map(responseOf);
+/** Returns the responses that are not final, oldest first; there may be thousands, so nothing of what they hold. */
+export function runningResponses(sql: Sql): Pick<StoredResponse, 'id' | 'created_at' | 'is_streamed'>[] {
+  return sql
+    .exec(`SELECT id, created_at, is_streamed FROM responses WHERE ended_at IS NULL ORDER BY seq`)
+    .map(({ id, created_at, is_streamed }) => ({
+      id: String(id),
+      created_at: Number(created_at),
+      is_streamed: is_streamed === 1,
+    }));
 }
 
 /** Returns the responses whose events are to be deleted by now. */
