@@ -65,6 +65,9 @@ const USUAL: ResponsesSettings = {
   conversations_retention_seconds: null,
 };
 
+/** More bytes than any list of items has here. */
+export const ROOM = 1_000_000;
+
 /** The end of a response with one message. */
 export function ending(text: string, status: EndedResponse['status'] = 'completed'): EndedResponse {
   const part = { type: 'output_text', text, annotations: [] };
@@ -136,7 +139,11 @@ export class ResponsesHarness {
     const fields = readCreate({ model: 'tiny', input: 'Hi', background: true, ...body }, true);
     const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
     asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), this.#clock.now()));
-    const prepared = await this.object.prepare(asked, tenant, { job: asked.id, stored_bytes: null });
+    const prepared = await this.object.prepare(asked, tenant, {
+      job: asked.id,
+      stored_bytes: null,
+      history_bytes: ROOM,
+    });
     if ('status' in prepared) throw new Error(prepared.message);
     if (isSubmitted) this.submit(asked);
     await settled();
@@ -151,12 +158,21 @@ export class ResponsesHarness {
   }
 
   /** Begins a response whose caller waits for it. */
-  async begin(body: Fields, tenant: string | null = null, stored_bytes: number | null = null) {
+  async begin(
+    body: Fields,
+    tenant: string | null = null,
+    stored_bytes: number | null = null,
+    history_bytes = ROOM,
+  ) {
     const fields = readCreate({ model: 'tiny', input: 'Hi', ...body }, true);
     const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
     return {
       asked,
-      said: await this.object.prepare(asked, tenant, { job: `req-${asked.id}`, stored_bytes }),
+      said: await this.object.prepare(asked, tenant, {
+        job: `req-${asked.id}`,
+        stored_bytes,
+        history_bytes,
+      }),
     };
   }
 

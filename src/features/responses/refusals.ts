@@ -12,6 +12,12 @@ export const TOO_LONG: Refusal = {
   param: null,
 };
 
+/** Refuses items that have too many bytes together. @param most the most that are left for them */
+export function tooLarge(most: number): Refusal {
+  const message = `The items before a response may have ${Math.max(0, most)} bytes here, which is what its request leaves of a body's size, and there are more; begin anew with those that matter.`;
+  return { ...TOO_LONG, message };
+}
+
 export const LOCKED: Refusal = {
   status: 400,
   message: 'Another process is currently operating on this conversation. Please retry in a few seconds.',

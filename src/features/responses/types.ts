@@ -97,6 +97,8 @@ export interface CallerTerms {
   job: string;
   /** The most bytes that may be stored for its tenant; null: any. */
   stored_bytes: number | null;
+  /** The most bytes that the items before its own input may have: an engine is sent them with it. */
+  history_bytes: number;
 }
 
 /** The end of a response, as its engine or the gateway made it. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Fields } from '../../../src/features/responses/types.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
-import { ResponsesHarness, streamOf } from '../../support/responses-harness.ts';
+import { ResponsesHarness, ROOM, streamOf } from '../../support/responses-harness.ts';
 import { settled } from '../../support/virtual-clock.ts';
 
 let harness: ResponsesHarness;
@@ -146,10 +146,11 @@ describe('a response in the background', () => {
     expect(await harness.status(id)).toBe('completed');
   });
 
-  it('lists its input though that has no form', async () => {
-    const { id } = await harness.create({ input: [null, 'text'] });
-    const wanted = { after: null, limit: 20, order: 'asc' as const };
-    expect((await harness.object.inputItems(id, wanted, null))?.data).toHaveLength(2);
+  it('is read though an item of its output has no form', async () => {
+    const { asked } = await harness.begin({});
+    const output = [{ id: 'msg_1', json: 'null' }];
+    await harness.object.keep(asked, { status: 'completed', body: '{}', output }, null);
+    expect((await viewOf(asked.id)).output).toMatchObject([{ id: 'msg_1' }]);
   });
 
   it('fails, and the others end, where what its engine answered cannot be stored', async () => {
@@ -206,7 +207,7 @@ describe('a response in the background', () => {
   it.each(ENDS)('frees its conversation when it is %s', async (status, end) => {
     const conversation = await harness.conversation(null, 'before');
     const asked = await harness.create({ conversation }, null, false);
-    const lock = () => harness.object.addItems(conversation, [], null, null);
+    const lock = () => harness.object.addItems(conversation, [], null, null, ROOM);
     expect(await lock()).toMatchObject({ code: 'conversation_locked' });
     harness.submit(asked, { deadline_seconds: 60 });
     await settled();

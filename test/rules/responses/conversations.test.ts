@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { inputItems, newItem } from '../../../src/features/responses/create-body.ts';
 import type { Fields, Refusal } from '../../../src/features/responses/types.ts';
-import { ending, ResponsesHarness } from '../../support/responses-harness.ts';
+import { ending, ResponsesHarness, ROOM } from '../../support/responses-harness.ts';
 import { settled } from '../../support/virtual-clock.ts';
 
 let harness: ResponsesHarness;
@@ -19,7 +19,8 @@ const LOCKED = {
 
 const conversation = (tenant: string | null = null, ...texts: string[]) =>
   harness.conversation(tenant, ...texts);
-const begin = (body: Fields, tenant: string | null = null) => harness.begin(body, tenant);
+const begin = (body: Fields, tenant: string | null = null, historyBytes = ROOM) =>
+  harness.begin(body, tenant, null, historyBytes);
 
 async function texts(id: string): Promise<string[]> {
   const page = await harness.object.conversationItems(id, { after: null, limit: 100, order: 'asc' }, null);
@@ -28,7 +29,7 @@ async function texts(id: string): Promise<string[]> {
 }
 
 async function isFree(id: string): Promise<boolean> {
-  const said = await harness.object.addItems(id, [], null, null);
+  const said = await harness.object.addItems(id, [], null, null, ROOM);
   if ('items' in said) return true;
   expect(said).toEqual(LOCKED);
   return false;
@@ -64,6 +65,7 @@ describe('a conversation', () => {
       [newItem({ role: 'assistant', content: 'four' })],
       null,
       null,
+      ROOM,
     );
     const { items } = added as { items: { id: string }[] };
     expect(items).toMatchObject([{ type: 'message', content: [{ type: 'output_text', text: 'four' }] }]);
@@ -107,7 +109,7 @@ describe('a conversation', () => {
     const said = [
       await object.getConversation(id, 'b'),
       await object.changeConversation(id, {}, 'b'),
-      await object.addItems(id, inputItems('x'), 'b', null),
+      await object.addItems(id, inputItems('x'), 'b', null, ROOM),
       await object.conversationItems(id, wanted, 'b'),
       await object.conversationItem(id, data[0]!.id, 'b'),
       await object.removeItem(id, data[0]!.id, 'b'),
@@ -117,6 +119,17 @@ describe('a conversation', () => {
     for (const one of said)
       expect(one).toMatchObject({ status: 404, code: 'conversation_not_found', param: 'conversation' });
     expect(await texts(id)).toEqual(['one']);
+  });
+
+  it('is gone on from, and added to, up to the size of a body', async () => {
+    const id = await conversation(null, 'x'.repeat(1000), 'é'.repeat(1000));
+    const before = (await begin({ conversation: id }, null, 3000)).said;
+    expect(before).toMatchObject({ status: 409, code: 'resolved_snapshot_too_large' });
+    const added = await harness.object.addItems(id, inputItems('x'), null, null, 3000);
+    expect(added).toEqual({ ...before, message: expect.stringContaining(' 3000 bytes') });
+    const { asked, said } = await begin({ conversation: id }, null, 3500);
+    expect(said).toMatchObject({ history: [{}, {}].map(() => expect.any(String)) });
+    expect(await harness.object.history(asked, null, 3000)).toEqual(before);
   });
 
   it('leaves its items to the responses that have them, and they go with the last of these', async () => {
@@ -151,7 +164,7 @@ describe('the lock of a conversation', () => {
     const [item] = (page as { data: { id: string }[] }).data;
     expect((await begin({ conversation: id })).said).toEqual(LOCKED);
     expect((await begin({ conversation: id, background: true })).said).toEqual(LOCKED);
-    expect(await harness.object.addItems(id, inputItems('x'), null, null)).toEqual(LOCKED);
+    expect(await harness.object.addItems(id, inputItems('x'), null, null, ROOM)).toEqual(LOCKED);
     expect(await harness.object.removeItem(id, item!.id, null)).toEqual(LOCKED);
     expect(await harness.object.removeConversation(id, null)).toEqual(LOCKED);
     expect(await harness.object.getConversation(id, null)).toMatchObject({ id });

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { inputItems } from '../../../src/features/responses/create-body.ts';
 import type { Fields } from '../../../src/features/responses/types.ts';
-import { ending, ResponsesHarness } from '../../support/responses-harness.ts';
+import { ending, ResponsesHarness, ROOM } from '../../support/responses-harness.ts';
 
 let harness: ResponsesHarness;
 
@@ -76,7 +76,7 @@ describe('what is stored', () => {
     const idle = await conversation(null, 'one');
     const used = await conversation(null, 'two');
     await harness.advance(3_000_000);
-    await harness.object.addItems(used, inputItems('three'), null, null);
+    await harness.object.addItems(used, inputItems('three'), null, null, ROOM);
     const locked = await begin({ conversation: used });
     await harness.advance(3_599_000);
     expect(await harness.object.getConversation(idle, null)).toMatchObject({ status: 404 });

@@ -4,7 +4,7 @@ import { inputItems } from '../../../src/features/responses/create-body.ts';
 import type { Fields } from '../../../src/features/responses/types.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import { acceptNothing, playedObjects } from '../../support/objects.ts';
-import { ending, ResponsesHarness } from '../../support/responses-harness.ts';
+import { ending, ResponsesHarness, ROOM } from '../../support/responses-harness.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
 /** Routes of responses and conversations, asked with tokens of several tenants. */
@@ -106,7 +106,9 @@ describe('POST /v1/responses', () => {
       expect([said.status, codeOf(said)]).toEqual([404, 'conversation_not_found']);
     }
     // Nothing is locked by it.
-    expect(await harness.object.addItems(conversation, inputItems('x'), 'a', null)).toHaveProperty('items');
+    expect(await harness.object.addItems(conversation, inputItems('x'), 'a', null, ROOM)).toHaveProperty(
+      'items',
+    );
   });
 
   it('stores nothing for a token that may not, and no more than it may', async () => {

@@ -71,7 +71,9 @@ export async function addItems(context: GatewayContext): Promise<Response> {
   const added = reading(() => itemsOf(body.items));
   const { items } = told(
     await whenFree(context.env, queueId, id, async () =>
-      callResponses(context.env, queueId, (responses) => responses.addItems(id, added, reader, most)),
+      callResponses(context.env, queueId, (responses) =>
+        responses.addItems(id, added, reader, most, mostBodyBytes(context.env)),
+      ),
     ),
   );
   return context.json(listOf({ data: items, has_more: false }));

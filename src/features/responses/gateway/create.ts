@@ -1,6 +1,6 @@
 import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
 import { type Caller, readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
-import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
+import { holdBytes, parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
@@ -36,6 +36,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   const queueId = queueIdOf(env, req.raw);
   const viewer = readerOf(token, env);
   const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
+  const historyBytes = mostBodyBytes(env) - bytes.byteLength;
   let asked: NewResponse;
   let fields: CreateFields;
   let prepared: Prepared;
@@ -46,21 +47,31 @@ export async function createResponse(context: GatewayContext): Promise<Response>
     if (fields.background)
       asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
     const needs = needsState(fields) || (fields.store && token?.stored_bytes !== undefined);
-    prepared = needs && !isAlone(fields) ? told(await prepare(context, asked, viewer)) : { history: [] };
+    prepared =
+      needs && !isAlone(fields) ? told(await prepare(context, asked, viewer, historyBytes)) : { history: [] };
   } catch (error) {
     release();
     throw error;
   }
   const unlock = async () => {
     const { conversation, id } = asked;
-    if (conversation !== null)
+    // A response in the background has it until it ends.
+    if (conversation !== null && !fields.background)
       await callResponses(env, queueId, (responses) => responses.release(conversation, id));
   };
   try {
-    const body = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);
+    const { body, free } = await grown(context, fields, bytes, prepared).catch(async (error: unknown) => {
+      release();
+      if (fields.background) await callResponses(env, queueId, (responses) => responses.withdraw(asked.id));
+      throw error;
+    });
+    const releaseAll = () => {
+      release();
+      free();
+    };
     if (fields.background) {
-      const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer));
-      return await createInBackground(context, asked, body, store).finally(release);
+      const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer, historyBytes));
+      return await createInBackground(context, asked, body, store).finally(releaseAll);
     }
     const { pathname, search } = new URL(req.raw.url);
     const incoming = {
@@ -70,7 +81,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       token,
       ownId: context.get('ownId'),
     };
-    const request = await readRequest(env, incoming, async () => ({ bytes: body, release }));
+    const request = await readRequest(env, incoming, async () => ({ bytes: body, release: releaseAll }));
     context.set('requestId', request.errorOf.requestId);
     const hangUp = new HangUp();
     req.raw.signal.addEventListener('abort', () => hangUp.happen());
@@ -103,15 +114,34 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   }
 }
 
+/**
+ * Returns the body that the engine is sent; what it has more than the caller's counts against the memory of all bodies.
+ * @returns `free`: gives that back
+ * @throws HttpError 503
+ */
+async function grown(
+  { env, req }: GatewayContext,
+  fields: CreateFields,
+  bytes: Uint8Array,
+  prepared: Prepared,
+): Promise<{ body: Uint8Array<ArrayBuffer>; free: () => void }> {
+  const body = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);
+  const free = holdBytes(env, Math.max(0, body.byteLength - bytes.byteLength));
+  req.raw.signal.addEventListener('abort', free);
+  return { body, free };
+}
+
 /** Finds what a response goes on from, and locks its conversation. */
 async function prepare(
   context: GatewayContext,
   asked: NewResponse,
   viewer: string | null,
+  history_bytes: number,
 ): Promise<Prepared | Refusal> {
   const { env, req } = context;
   const queueId = queueIdOf(env, req.raw);
-  const terms = { job: context.get('ownId'), stored_bytes: context.get('token')?.stored_bytes ?? null };
+  const stored_bytes = context.get('token')?.stored_bytes ?? null;
+  const terms = { job: context.get('ownId'), stored_bytes, history_bytes };
   const prepared = () => callResponses(env, queueId, (responses) => responses.prepare(asked, viewer, terms));
   const { conversation } = asked;
   return conversation === null ? await prepared() : await whenFree(env, queueId, conversation, prepared);

@@ -42,7 +42,7 @@ export async function countInputTokens(context: GatewayContext): Promise<Respons
     const goesOn = fields.previous_response_id !== null || fields.conversation !== null;
     const history = () =>
       callResponses(env, queueIdOf(env, req.raw), (responses) =>
-        responses.history(asked, readerOf(token, env)),
+        responses.history(asked, readerOf(token, env), mostBodyBytes(env) - bytes.byteLength),
       );
     const prepared = goesOn ? told(await history()) : { history: [] };
     const whole = engineBody(withoutMark(bytes) as Uint8Array<ArrayBuffer>, fields, prepared);

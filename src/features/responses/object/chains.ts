@@ -1,8 +1,17 @@
 import type { Sql } from '../../../durable/ports.ts';
-import { full, LOCKED, MOST_ITEMS, noConversation, noPrevious, notUsable, TOO_LONG } from '../refusals.ts';
+import {
+  full,
+  LOCKED,
+  MOST_ITEMS,
+  noConversation,
+  noPrevious,
+  notUsable,
+  TOO_LONG,
+  tooLarge,
+} from '../refusals.ts';
 import type { CallerTerms, EndedResponse, FinalStatus, NewResponse, Prepared, Refusal } from '../types.ts';
 import { isFinal } from '../types.ts';
-import { deleteItems, insertItems, itemsOf } from './items.ts';
+import { areLargerThan, deleteItems, insertItems, itemsOf } from './items.ts';
 import { packBody } from './stored-body.ts';
 import {
   conversationsOfRoot,
@@ -64,12 +73,13 @@ export function prepare(
   on: Responses,
   asked: NewResponse,
   viewer: Viewer,
-  { job, stored_bytes }: CallerTerms,
+  { job, stored_bytes, history_bytes }: CallerTerms,
 ): Prepared | Refusal {
   const place = placeOf(on.sql, asked, viewer);
   if ('status' in place) return place;
+  const tooMuch = historyRefusal(on.sql, place.history, history_bytes);
+  if (tooMuch !== null) return tooMuch;
   const items = itemsOf(on.sql, place.history);
-  if (items.length > MOST_ITEMS) return TOO_LONG;
   const refusal = asked.store ? storageRefusal(on.sql, asked.tenant, stored_bytes) : null;
   if (refusal !== null) return refusal;
   lock(on, asked, job);
@@ -82,11 +92,23 @@ export function prepare(
 }
 
 /** Returns the items that would come before a response's own input, also where its conversation is locked. */
-export function history({ sql }: Responses, asked: NewResponse, viewer: Viewer): Prepared | Refusal {
+export function history(
+  { sql }: Responses,
+  asked: NewResponse,
+  viewer: Viewer,
+  mostBytes: number,
+): Prepared | Refusal {
   const place = placeOf(sql, asked, viewer);
   if (place !== LOCKED && 'status' in place) return place;
   const numbers = 'status' in place ? findConversation(sql, asked.conversation!)!.items : place.history;
-  return { history: itemsOf(sql, numbers).map(({ json }) => json) };
+  return (
+    historyRefusal(sql, numbers, mostBytes) ?? { history: itemsOf(sql, numbers).map(({ json }) => json) }
+  );
+}
+
+function historyRefusal(sql: Sql, numbers: readonly number[], mostBytes: number): Refusal | null {
+  if (numbers.length > MOST_ITEMS) return TOO_LONG;
+  return areLargerThan(sql, mostBytes, numbers) ? tooLarge(mostBytes) : null;
 }
 
 /**

@@ -1,8 +1,8 @@
-import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG } from '../refusals.ts';
+import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG, tooLarge } from '../refusals.ts';
 import type { Fields, Item, ItemsWanted, NewItem, Refusal } from '../types.ts';
 import { newConversationId } from '../types.ts';
 import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from './chains.ts';
-import { insertItems, itemsOf } from './items.ts';
+import { areLargerThan, insertItems, itemsOf } from './items.ts';
 import { type ItemPage, inputPage, itemView } from './reads.ts';
 import {
   deleteConversation,
@@ -82,19 +82,23 @@ export function remove(on: Responses, id: string, viewer: Viewer): Refusal | nul
   return null;
 }
 
-/** Adds items at the end of a conversation, and returns them. */
+/**
+ * Adds items at the end of a conversation, and returns them.
+ * @param most the most bytes that may be stored for its tenant, null: any, and that its items may have
+ */
 export function addItems(
   on: Responses,
   id: string,
   items: readonly NewItem[],
   viewer: Viewer,
-  storedBytes: number | null,
+  most: { storedBytes: number | null; mostBytes: number },
 ): { items: Item[] } | Refusal {
   const found = visible(on, id, viewer);
   if (found === null) return noConversation(id);
   if (found.locked_by !== null) return LOCKED;
   if (found.items.length + items.length > MOST_ITEMS) return TOO_LONG;
-  const refusal = storageRefusal(on.sql, found.tenant, storedBytes);
+  if (areLargerThan(on.sql, most.mostBytes, found.items)) return tooLarge(most.mostBytes);
+  const refusal = storageRefusal(on.sql, found.tenant, most.storedBytes);
   if (refusal !== null) return refusal;
   const numbers = insertItems(on.sql, items, found.tenant);
   saveConversation(on.sql, { ...found, items: [...found.items, ...numbers], changed_at: on.now() });

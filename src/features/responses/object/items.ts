@@ -64,6 +64,20 @@ export function itemsOf(sql: Sql, numbers: readonly number[]): (NewItem & { numb
   });
 }
 
+/** Returns whether items have more bytes of JSON than this together, without reading them. */
+export function areLargerThan(sql: Sql, most: number, numbers: readonly number[]): boolean {
+  let left = most;
+  return numbers.some((number) => {
+    const [row] = sql.exec(
+      `SELECT length(CAST(json AS BLOB)) + coalesce((SELECT sum(length(CAST(json AS BLOB))) FROM item_pieces
+         WHERE number >= ? AND number < ?), 0) AS bytes FROM items WHERE number = ?`,
+      ...[number * MOST_PIECES, (number + 1) * MOST_PIECES, number],
+    );
+    left -= Number(row?.bytes ?? 0);
+    return left < 0;
+  });
+}
+
 export function deleteItems(sql: Sql, numbers: Iterable<number>): void {
   for (const number of numbers) {
     // The pieces are counted by the item.

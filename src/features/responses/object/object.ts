@@ -120,8 +120,8 @@ export class ResponsesObject implements HostedObject {
   }
 
   /** Finds what a response would go on from; nothing is stored or locked. */
-  async history(asked: NewResponse, viewer: chains.Viewer): Promise<Prepared | Refusal> {
-    return chains.history(this.#on, asked, viewer);
+  async history(asked: NewResponse, viewer: chains.Viewer, mostBytes: number): Promise<Prepared | Refusal> {
+    return chains.history(this.#on, asked, viewer, mostBytes);
   }
 
   /** Deletes a response in the background whose job was not taken. */
@@ -181,8 +181,9 @@ export class ResponsesObject implements HostedObject {
     items: readonly NewItem[],
     viewer: chains.Viewer,
     storedBytes: number | null,
+    mostBytes: number,
   ): Promise<{ items: Item[] } | Refusal> {
-    return conversations.addItems(this.#on, id, items, viewer, storedBytes);
+    return conversations.addItems(this.#on, id, items, viewer, { storedBytes, mostBytes });
   }
 
   async conversationItems(
