@@ -14,6 +14,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 
 /** With their labels: there once a worker has told how long it took to start, and once a slot with a price was held. */
 const WITHOUT_SAMPLES: Record<string, string> = {
+  worker_vllm_alias_fall_backs_total: 'counter alias, cause',
   worker_vllm_expected_start_seconds: 'gauge pool',
   worker_vllm_cost_dollars_total: 'counter pool, tenant',
   worker_vllm_mirrored_requests_total: 'counter alias, model, outcome',

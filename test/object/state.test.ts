@@ -134,11 +134,13 @@ describe('a state that a queue cannot use', () => {
   });
 
   it('is named in the answer and the log when it shows only later', async () => {
-    const path = await stateWithJobs();
+    const first = await start();
+    await (await fetch(`${first.url}/v1/batches`)).text();
+    await first.stop();
     const queue = await start();
-    // The object reads its database at its first request.
-    setVersion(path, 99);
-    const refused = await fetch(`${queue.url}/api/jobs/a`);
+    // This object reads its database at its first request; one with an alarm is made soon after the start.
+    setVersion(join(folder, 'data', 'vllm-queue', 'batches.sqlite'), 99);
+    const refused = await fetch(`${queue.url}/v1/batches`);
     expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('another version')]);
     // The host tries again to make the object after some seconds, and logs it again.
     expect(logged.filter((line) => /state version 99/.test(line))).not.toEqual([]);

@@ -71,14 +71,20 @@ test('what comes faster than a call can fall silent is given all the same while 
   const played = new Played();
   const many = 300;
   let written = 0;
+  let isOver = () => {};
+  const over = new Promise<void>((done) => {
+    isOver = done;
+  });
   const body = new ReadableStream<Uint8Array>({
-    pull: async (controller) => {
-      await new Promise((done) => setTimeout(done, 1));
+    pull: (controller) => {
       if (++written > many) controller.close();
       else controller.enqueue(new TextEncoder().encode(event('a')));
+      if (written === 50) isOver();
     },
   });
-  const answer = await played.next({ openReplay: async () => new Response(body) });
+  // The call's time is over in the middle, and no quiet moment comes before.
+  const sleep = (ms: number) => (ms > 1000 ? over : new Promise<void>(() => {}));
+  const answer = await played.next({ openReplay: async () => new Response(body), sleep });
   expect(answer!.stream.length).toBeGreaterThan(1);
   expect(answer!.stream.length).toBeLessThan(many);
 });
