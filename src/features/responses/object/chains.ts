@@ -19,7 +19,9 @@ import {
   findConversation,
   findResponse,
   insertResponse,
-  responsesOfRoot,
+  isGoneOnFrom,
+  isShape,
+  itemsOfRoot,
   rootOf,
   type StoredResponse,
   saveConversation,
@@ -147,25 +149,29 @@ export function end(on: Responses, response: StoredResponse, { status, body, out
   if (response.is_background) on.ended(response.id, status);
 }
 
-/** Deletes a response with those of its items that nothing else has. */
+/**
+ * Deletes a response with those of its items that nothing else has. Thousands of responses may go on from the same one,
+ * so it is only where this does not say who has the items that all of the chain are read.
+ */
 export function remove(on: Responses, response: StoredResponse): void {
   const { sql } = on;
-  const { history, input, output, root, shape } = response;
+  const { history, input, output, root, shape, conversation_id, previous_id } = response;
   deleteResponse(sql, response);
+  if (shape !== null && !isShape(sql, root, shape)) deleteItems(sql, [shape]);
+  const all = [...history, ...input, ...output];
+  if (isGoneOnFrom(sql, root, all)) return;
+  if (conversation_id !== null) return dropItems(sql, all, root);
+  deleteItems(sql, [...input, ...output]);
   // The responses before it may have left their items to it.
-  const own = shape === null ? [] : [shape];
-  dropItems(sql, [...history, ...input, ...output, ...own], root);
+  const isLeftWith = previous_id !== null && findResponse(sql, previous_id) === null;
+  if (isLeftWith && !isGoneOnFrom(sql, root, history)) dropItems(sql, history, root);
 }
 
 /** Deletes those items that no other response of the chain and no conversation has. */
 export function dropItems(sql: Sql, numbers: readonly number[], root: number): void {
   const unused = new Set(numbers);
-  const isUsed = (list: readonly number[]) => {
+  for (const list of [...conversationsOfRoot(sql, root).map(({ items }) => items), ...itemsOfRoot(sql, root)])
     for (const number of list) unused.delete(number);
-  };
-  for (const { history, input, output, shape } of responsesOfRoot(sql, root))
-    for (const list of [history, input, output, shape === null ? [] : [shape]]) isUsed(list);
-  for (const { items } of conversationsOfRoot(sql, root)) isUsed(items);
   deleteItems(sql, unused);
 }
 

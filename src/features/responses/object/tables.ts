@@ -149,9 +149,26 @@ export function findResponse(sql: Sql, id: string): StoredResponse | null {
   return row ? responseOf(row) : null;
 }
 
-/** Returns the responses of a chain, which share items. */
-export function responsesOfRoot(sql: Sql, root: number): StoredResponse[] {
-  return sql.exec(`SELECT * FROM responses WHERE root = ?`, root).map(responseOf);
+/** Returns the numbers of the items that each response of a chain has. */
+export function itemsOfRoot(sql: Sql, root: number): number[][] {
+  return sql
+    .exec(`SELECT history, input, output, shape FROM responses WHERE root = ?`, root)
+    .map(({ history, input, output, shape }) => [
+      ...[history, input, output].flatMap((list) => unpackItems(list as Uint8Array)),
+      ...(shape === null ? [] : [Number(shape)]),
+    ]);
+}
+
+/** Returns whether a response of a chain goes on from these items: its history begins with them. */
+export function isGoneOnFrom(sql: Sql, root: number, numbers: readonly number[]): boolean {
+  const packed = packItems(numbers);
+  const begins = `SELECT 1 FROM responses WHERE root = ? AND substr(history, 1, ?) = ? LIMIT 1`;
+  return sql.exec(begins, root, packed.length, packed).length > 0;
+}
+
+/** Returns whether a response of a chain has this shape. */
+export function isShape(sql: Sql, root: number, number: number): boolean {
+  return sql.exec(`SELECT 1 FROM responses WHERE root = ? AND shape = ? LIMIT 1`, root, number).length > 0;
 }
 
 /** Returns the shape of the newest final response of a chain; null: there is none. */
