@@ -60,5 +60,26 @@ it('says that one is not there', async () => {
   const { page, close } = await openPage();
   await page.goto(`${queue.url}/responses/resp_none`);
   await page.getByText("Response with id 'resp_none' not found.").waitFor();
+  expect(await page.getByText('from a shell').count()).toBe(0);
+  await close();
+});
+
+it('shows the ages of a list whole on a phone', async () => {
+  await make();
+  const { page, close } = await openPage({ viewport: { width: 390, height: 844 } });
+  // The widest age that there is.
+  await page.route('**/api/responses?*', async (route) => {
+    const answer = await route.fetch();
+    const { responses, next } = await answer.json();
+    const created_at = Date.now() - 587_000;
+    const older = (responses as object[]).map((row) => ({ ...row, created_at }));
+    await route.fulfill({ response: answer, json: { responses: older, next } });
+  });
+  await page.goto(`${queue.url}/responses`);
+  const age = page.getByRole('table', { name: 'Stored responses' }).getByRole('time').first();
+  await age.waitFor();
+  expect(await age.textContent()).toMatch(/^9 min \d\d s$/);
+  const cell = page.getByRole('cell').filter({ has: page.getByRole('time') });
+  expect(await cell.first().evaluate((one) => one.scrollWidth - one.clientWidth)).toBe(0);
   await close();
 });

@@ -94,7 +94,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     key: 'at',
     head: 'Ago',
     width: 120,
-    narrow: 62,
+    narrow: 78,
     cell: ({ at }) => (
       <>
         <Age at={Date.parse(at)} />

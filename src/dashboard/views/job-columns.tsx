@@ -56,7 +56,7 @@ export const JOB_COLUMNS: Column<ListedJob>[] = [
     key: 'created',
     head: 'Age',
     width: 84,
-    narrow: 62,
+    narrow: 78,
     isNumber: true,
     cell: (job) => <Age at={ms(job.created_at)} />,
   },

@@ -133,7 +133,7 @@ const COLUMNS: Column<RequestRecord>[] = [
     key: 'ended',
     head: 'Ended',
     width: 84,
-    narrow: 62,
+    narrow: 78,
     isNumber: true,
     cell: ({ ended_at }) => <Age at={ended_at} />,
   },

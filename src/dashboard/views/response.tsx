@@ -32,14 +32,19 @@ export function ResponseView({ id }: { id: string }) {
       <Problem text={ownFailure(failure)} />
       {data && <Facts place={data} />}
       {data && <Chain place={data} />}
-      <h2>What was said, from a shell</h2>
-      <Command
-        text={curlCommand(
-          at(`v1/responses/${encodeURIComponent(id)}`),
-          session.value?.asks_for_token === true,
-        )}
-      />
+      {data && <Said id={id} />}
     </section>
+  );
+}
+
+/** Says how to read what was said, which the page does not show. */
+function Said({ id }: { id: string }) {
+  const address = at(`v1/responses/${encodeURIComponent(id)}`);
+  return (
+    <>
+      <h2>What was said, from a shell</h2>
+      <Command text={curlCommand(address, session.value?.asks_for_token === true)} />
+    </>
   );
 }
 

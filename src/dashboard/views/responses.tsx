@@ -98,7 +98,7 @@ export const RESPONSE_COLUMNS: Column<ResponseRow>[] = [
     key: 'created',
     head: 'Created',
     width: 84,
-    narrow: 62,
+    narrow: 78,
     isNumber: true,
     cell: ({ created_at }) => <Age at={created_at} />,
   },
