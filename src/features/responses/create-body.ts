@@ -23,7 +23,7 @@ const MOST_VALUE = 512;
 
 /**
  * Reads the fields of a request that concern what is stored. The engine says what is wrong with any other.
- * @param storesByDefault whether a request that does not say so is stored
+ * @param storesByDefault whether a request without the field `store` is stored
  * @throws BodyFault
  */
 export function readCreate(body: Fields, storesByDefault: boolean): CreateFields {

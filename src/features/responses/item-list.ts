@@ -1,6 +1,7 @@
 /**
- * Lists of items as bytes: the difference of each item's number to the one before it. The items of a chain get their
- * numbers one after the other, so most differences are one byte, and the list of a chain of 50 turns has some 100 bytes.
+ * A list of items is stored as bytes: the difference of each item's number to the one before it. The items of a chain
+ * get their numbers one after the other, so most differences are one byte, and the list of a chain of 50 turns has some
+ * 100 bytes.
  */
 
 /** Writes the numbers of items, in their order. */

@@ -91,7 +91,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       look: lookAt,
       background: (work) => executionCtx.waitUntil(work),
     });
-    // A response that has begun early does not throw what comes after.
+    // Once the response has begun early, `answer` throws no later failure, so the conversation is freed here.
     executionCtx.waitUntil(attempted.catch(unlock).catch(() => {}));
     const keep = async (ended: EndedResponse) => {
       if (!fields.store) return await unlock();

@@ -169,7 +169,7 @@ export class ResponsesSession {
     event('response.completed', 1, 'completed');
   }
 
-  /** Remembers a response that has ended and is not stored. What is in a conversation is not gone on from. */
+  /** Remembers a response that has ended and is not stored. One in a conversation is not remembered: that goes on from it. */
   #note(response: Fields, frame: Fields, { stored, items }: Omit<Remembered, 'id'>): void {
     const { id, status, store, output } = response;
     if (store !== false || (status !== 'completed' && status !== 'incomplete')) return;

@@ -5,7 +5,7 @@ import type { Fields } from '../types.ts';
 /** What a token may store. Without tokens, and by a token that says nothing, everything may be stored. */
 
 /**
- * Returns whether a request that does not say so is stored.
+ * Returns whether a request without the field `store` is stored.
  * @throws HttpError 403 where it asks for what its token may not store
  */
 export function storesByDefault(token: Caller | null, { store, background }: Fields): boolean {

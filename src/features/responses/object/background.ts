@@ -78,7 +78,7 @@ export class Background {
 
   async #run(): Promise<void> {
     const { ask, on, sleep, log } = this.#ports;
-    // The queue forgets who does not ask for a minute.
+    // The queue forgets a listener that does not ask for a minute.
     this.#namesAt = 0;
     while (isAnyRunning(on.sql)) {
       try {

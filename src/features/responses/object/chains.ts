@@ -85,7 +85,7 @@ export function prepare(
   const refusal = asked.store ? storageRefusal(on.sql, asked.tenant, stored_bytes) : null;
   if (refusal !== null) return refusal;
   lock(on, asked, job);
-  // A call that met a restart is made once more.
+  // A call that met a restart is made again: the response may be stored already.
   if (asked.background && findResponse(on.sql, asked.id) === null) {
     const body = JSON.stringify({ ...JSON.parse(asked.echo), output: undefined, status: undefined });
     insertResponse(on.sql, { ...stored(on, asked, place), status: 'queued', body, ended_at: null });
@@ -118,7 +118,7 @@ function historyRefusal(sql: Sql, numbers: readonly number[], mostBytes: number)
  * @returns false if what it goes on from has been deleted meanwhile; nothing is stored then
  */
 export function keep(on: Responses, asked: NewResponse, ended: EndedResponse, viewer: Viewer): boolean {
-  // A call that met a restart is made once more.
+  // A call that met a restart is made again: the response may be stored already.
   if (findResponse(on.sql, asked.id) !== null) return true;
   const place = placeOf(on.sql, asked, viewer);
   if ('status' in place) {

@@ -63,7 +63,7 @@ function isMixed({ on }: FollowPorts, id: string, { job }: FollowedJob): boolean
   return row?.has_output === true && (job.state === 'pending' || job.fence_token > row.fence);
 }
 
-/** Notes an attempt, unless its first words come first: they are in one commit with that then. */
+/** Notes an attempt, unless its first words come first: one commit then has both. */
 async function noteAttempt(
   id: string,
   fence: number,

@@ -9,7 +9,7 @@ import { counted, numberOfTenant } from './tenants.ts';
 
 /** The longest piece, in characters. */
 const PIECE = 330;
-/** An item of more pieces is in one row: it fills its pages all but the last. */
+/** An item of more pieces is stored in one row, since it fills all of its pages but the last. */
 const MOST_PIECES = 64;
 
 /** Matches the JSON of an item that begins with its id, as engines write it. */
