@@ -80,9 +80,27 @@ it('a caller that leaves in the middle leaves no response', async () => {
 
 it('a stream that ends is kept as it ended', async () => {
   const done = { ...RESPONSE, status: 'completed' };
-  const end = eventText({ type: 'response.completed', sequence_number: 8, response: done });
-  const { response, kept, lost } = await pass([CREATED, DELTA + end]);
-  expect(await response.text()).toBe([CREATED, DELTA, end].join('').replaceAll('resp_engine', 'resp_ours'));
+  const event = { type: 'response.completed', sequence_number: 8, response: done };
+  const { response, kept, lost } = await pass([CREATED, DELTA + eventText(event)]);
+  const text = await response.text();
+  expect(text).toContain(CREATED.replace('resp_engine', 'resp_ours') + DELTA);
+  const completed = { ...done, id: 'resp_ours', completed_at: expect.any(Number) };
+  expect(eventsIn(text).at(-1)).toEqual({ ...event, response: completed });
   expect(kept).toMatchObject([{ status: 'completed' }]);
   expect(lost()).toBe(0);
+});
+
+it('an answer in one piece says when it was completed, as the engine says it where it does', async () => {
+  for (const [given, told] of [
+    [{}, expect.any(Number)],
+    [{ completed_at: 5 }, 5],
+    [{ status: 'incomplete' }, undefined],
+  ] as const) {
+    const kept: EndedResponse[] = [];
+    const keep = async (ended: EndedResponse) => void kept.push(ended);
+    const answer = Response.json({ ...RESPONSE, status: 'completed', ...given });
+    const response = await recorded(answer, { fields: {}, keep, lost: async () => {} });
+    expect(Object(await response.json()).completed_at).toEqual(told);
+    expect(Object(JSON.parse(kept[0]!.body)).completed_at).toEqual(told);
+  }
 });

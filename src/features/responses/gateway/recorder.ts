@@ -34,10 +34,16 @@ export async function recorded(answer: Response, recording: Recording): Promise<
     await recording.lost();
     return new Response(text, { status: answer.status, headers });
   }
-  const whole = { ...response, ...recording.fields };
+  const whole = wholeOf(response, recording);
   if (isFinal(response.status)) await recording.keep(endedResponse(whole));
   else await recording.lost();
   return new Response(JSON.stringify(whole), { status: answer.status, headers });
+}
+
+/** Returns a Response object with the fields that its engine leaves out: vLLM does not say when it was completed. */
+function wholeOf(response: Fields, { fields }: Recording): Fields {
+  const { status, completed_at = Math.floor(Date.now() / 1000) } = response;
+  return { ...response, ...(status === 'completed' && { completed_at }), ...fields };
 }
 
 /**
@@ -159,7 +165,7 @@ class RecordedEvents {
     const data = jsonObject(eventData(event));
     const response = Object(data?.response) as Fields;
     if (data === null) return event;
-    const whole = { ...response, ...this.#recording.fields };
+    const whole = wholeOf(response, this.#recording);
     this.#begun ??= whole;
     if (!isFinal(String(response.status))) return eventText({ ...data, response: whole });
     if (!this.#isOver) await this.#recording.keep(endedResponse(whole));
