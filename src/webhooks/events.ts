@@ -2,6 +2,7 @@ import type { ObjectHost, Post } from '../durable/host.ts';
 import type { TableSteps } from '../durable/ports.ts';
 import { randomText } from '../durable/random-text.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
+import { webhookProblem } from '../settings/webhooks.ts';
 import { WebhookOutbox } from './outbox.ts';
 import { WebhookSender, type WebhookSettings } from './sender.ts';
 
@@ -42,9 +43,13 @@ export class EventWebhooks {
 
   constructor(host: ObjectHost, { settings, post }: EventReceiver) {
     this.#host = host;
-    this.#url = settings.WEBHOOK_URL ?? '';
     const log: ObjectHost['log'] = (level, message, fields) =>
       host.log(level, message, { queue_id: host.queueId, ...fields });
+    const { WEBHOOK_URL: url = '', WEBHOOK_HOSTS: hosts = '' } = settings;
+    const problem = url === '' ? null : webhookProblem(url, hosts);
+    // The Node host has checked it. Elsewhere a wrong one must not keep anything from its end.
+    if (problem !== null) log('error', `QUEUE_WEBHOOK_URL: ends are posted nowhere. ${problem}`);
+    this.#url = problem === null ? url : '';
     const now = () => host.now();
     this.#outbox = new WebhookOutbox(
       { sql: host.sql, alarm: host.alarm, now, random: Math.random, log },

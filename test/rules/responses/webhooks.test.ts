@@ -47,6 +47,15 @@ describe('the end of a response in the background', () => {
     );
   });
 
+  it('comes where the address of the receiver is none', async () => {
+    harness.webhooks.WEBHOOK_URL = 'hooks.test';
+    harness.restart();
+    const { id } = await harness.create({});
+    finish('completed');
+    await harness.advance(5000);
+    expect(await harness.status(id)).toBe('completed');
+  });
+
   it('is posted for each kind of end, once', async () => {
     await harness.create({});
     finish('incomplete');
