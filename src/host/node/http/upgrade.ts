@@ -10,6 +10,9 @@ import { errorResponse, HttpError } from '../../../gateway/errors.ts';
  */
 const MOST_MESSAGE_BYTES = 32 * 1024 * 1024;
 
+/** A peer for which this many bytes wait does not read: its connection is broken off, before they fill the memory. */
+const MOST_UNREAD_BYTES = 2 * MOST_MESSAGE_BYTES;
+
 /** The key of a handshake: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
@@ -109,7 +112,11 @@ export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
     listen: (given) => {
       receiver = given;
     },
-    send: (text) => whenOpen((socket) => socket.readyState === socket.OPEN && socket.send(text)),
+    send: (text) =>
+      whenOpen((socket) => {
+        if (socket.bufferedAmount > MOST_UNREAD_BYTES) socket.terminate();
+        else if (socket.readyState === socket.OPEN) socket.send(text);
+      }),
     close: (code, reason) => whenOpen((socket) => socket.close(code, shortened(reason))),
   };
   return { socket, response: new UpgradeResponse(take, () => receiver?.closed()) };

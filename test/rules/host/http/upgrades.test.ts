@@ -48,6 +48,24 @@ describe('a WebSocket', () => {
     await caller.hears('\x81\x02hi');
   });
 
+  it('is broken off where its peer does not read', async () => {
+    let server: ReturnType<typeof acceptUpgrade>['socket'] | null = null;
+    let isClosed = false;
+    const { port } = await serving(() => {
+      const { socket, response } = acceptUpgrade();
+      server = socket;
+      socket.listen({ message: () => {}, closed: () => (isClosed = true) });
+      return response;
+    });
+    const client = new WebSocket(`ws://127.0.0.1:${port}/ws`);
+    await until(() => client.readyState === client.OPEN, 'it is open');
+    client.pause();
+    const text = 'x'.repeat(1024 * 1024);
+    for (let sent = 0; sent < 100; sent++) server!.send(text);
+    await until(() => isClosed, 'it is broken off');
+    client.terminate();
+  });
+
   it('is not opened where the answer is another: it is told as HTTP', async () => {
     const { port } = await serving(() => Response.json({ error: 'no' }, { status: 401 }));
     const caller = await raw(port, handshake());
