@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs';
+import { closeSync, fdatasync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
@@ -312,7 +312,14 @@ export class ObjectDatabase {
     }
     this.#outputs.committed();
     // The file shrinks when all of the log has been copied into it.
-    void this.#bound.copyAll(() => this.#closed !== null);
+    void this.#bound.copyAll(() => this.#closed !== null || this.#isCut());
+  }
+
+  /** Returns whether the file is no longer than the database in it. */
+  #isCut(): boolean {
+    const query = `SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size`;
+    const { bytes } = this.#database.prepare(query).get()!;
+    return statSync(this.#path).size <= Number(bytes);
   }
 
   /** Ends the object whose open transaction has failed, and reports this. */

@@ -108,11 +108,16 @@ export class LogBound {
     return this.#copying;
   }
 
-  /** Copies the log until a copy is complete: writes and readers may make several copies incomplete. */
-  async copyAll(isClosed: () => boolean): Promise<void> {
+  /**
+   * Copies the log until the database's file is cut. Writes and readers may make several copies incomplete; and where
+   * a write came during a copy, SQLite reports that one as complete but does not cut the file.
+   */
+  async copyAll(isCut: () => boolean): Promise<void> {
     for (;;) {
       await this.#copying;
-      if (isClosed() || (await this.copy())) return;
+      if (isCut()) return;
+      await this.copy();
+      if (isCut()) return;
       await sleep(Math.max(AGAIN_MS, this.#notBefore - this.#ports.now()), undefined, { ref: false });
     }
   }
