@@ -59,8 +59,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
       : null;
   const start = await starter(configuration, command, weights);
   if (stopped.signal.aborted) return EXIT.ok;
-  signals.release();
-  return new Supervisor({
+  const ended = new Supervisor({
     env,
     log,
     logging,
@@ -75,6 +74,9 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
       maxRestarts: values.ENGINE_RESTARTS,
     },
   }).run();
+  // The supervisor listens by now: a signal that Node has not delivered yet is lost while nobody does.
+  signals.release();
+  return await ended;
 }
 
 /**
