@@ -22,6 +22,12 @@ export function wholeNumber(name: string, text: string, least: number, most: num
   throw invalidParameter(`${name}: expected a whole number from ${least} to ${most}`);
 }
 
+/** @throws HttpError 400 where the text is neither `true` nor `false` */
+export function trueOrFalse(name: string, text: string): boolean {
+  if (text === 'true' || text === 'false') return text === 'true';
+  throw invalidParameter(`${name}: expected true or false`);
+}
+
 /** @throws HttpError 400 for a name that a route does not take: a misspelt filter would show everything */
 export function rejectUnknownParameters(query: Record<string, string>, names: readonly string[]): void {
   const unknown = Object.keys(query).find((name) => !names.includes(name));
@@ -115,4 +121,15 @@ export function placeOf(cursor: string | undefined): JobPage['next'] {
     // A cursor that cannot be decoded is rejected below.
   }
   throw invalidCursor();
+}
+
+/** Returns a page in the form of OpenAI's lists. */
+export function listOf<T extends { id: string }>(data: readonly T[], has_more: boolean) {
+  return {
+    object: 'list' as const,
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more,
+  };
 }

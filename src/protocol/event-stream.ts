@@ -1,3 +1,4 @@
+import { joinBytes } from './bytes.ts';
 /**
  * Headers by which an answer that comes piece by piece steers the proxies on its way to the caller: nginx gathers 8 kB
  * by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches store none of it.
@@ -59,6 +60,29 @@ export class EventEnds {
   #byteAt(piece: Uint8Array, index: number): number {
     if (index >= 0) return piece[index]!;
     return index === -1 ? this.#last : this.#lastButOne;
+  }
+}
+
+/** Cuts the bytes of a stream where events end, so that what it returns begins and ends between two events. */
+export class EventCutter {
+  readonly #ends = new EventEnds();
+  #held: Uint8Array[] = [];
+
+  /** Takes the next piece. @returns the events that end in it, whole; null: none does */
+  push(piece: Uint8Array): Uint8Array<ArrayBuffer> | null {
+    const end = this.#ends.see(piece);
+    if (end === 0) {
+      this.#held.push(piece.slice());
+      return null;
+    }
+    const whole = joinBytes([...this.#held, piece.subarray(0, end)]);
+    this.#held = end < piece.byteLength ? [piece.slice(end)] : [];
+    return whole;
+  }
+
+  /** The bytes of the event that is not whole yet; empty if there is none. */
+  get rest(): Uint8Array<ArrayBuffer> {
+    return joinBytes(this.#held);
   }
 }
 

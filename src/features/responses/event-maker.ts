@@ -1,5 +1,6 @@
 import { fieldsOf } from '../../protocol/index.ts';
 import { OutputEvents, type PartPlace } from './output-events.ts';
+import type { ResponseError } from './response-object.ts';
 import { CALL_KINDS, partsIn, type ResponseEvent, type Said } from './said.ts';
 import { type Fields, newItemId } from './types.ts';
 
@@ -17,12 +18,6 @@ export interface EventMakerOptions {
   next?: number | null;
   /** Returns the tool that a function of the chat stands for; left out: a function of that name. */
   toolOf?: (name: string) => ToolOfCall;
-}
-
-/** The end of a response that failed. */
-export interface ResponseError {
-  code: string;
-  message: string;
 }
 
 type TextKind = 'output_text' | 'refusal' | 'reasoning_text';

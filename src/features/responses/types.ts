@@ -1,4 +1,5 @@
 import { randomText } from '../../durable/random-text.ts';
+import { RESPONSE_STATUSES } from '../../protocol/response-statuses.ts';
 
 /** Describes responses, items and conversations as OpenAI's API has them (openai-openapi 2.3.0). */
 
@@ -11,12 +12,12 @@ export type Fields = Record<string, unknown>;
  * - `in_progress` → `completed`, `incomplete`, `failed`, `cancelled`
  * - `completed`, `incomplete`, `failed` and `cancelled` are final.
  */
-export type ResponseStatus = 'queued' | 'in_progress' | FinalStatus;
-export type FinalStatus = (typeof FINAL_STATUSES)[number];
-const FINAL_STATUSES = ['completed', 'incomplete', 'failed', 'cancelled'] as const;
+export type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
+export type FinalStatus = Exclude<ResponseStatus, 'queued' | 'in_progress'>;
 
 export function isFinal(status: string): status is FinalStatus {
-  return (FINAL_STATUSES as readonly string[]).includes(status);
+  const isRunning = status === 'queued' || status === 'in_progress';
+  return !isRunning && (RESPONSE_STATUSES as readonly string[]).includes(status);
 }
 
 /** One item of an input or an output: a message, a call of a function, its output, a reasoning, … */

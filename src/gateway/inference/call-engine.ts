@@ -1,8 +1,10 @@
 import {
-  type HangUp,
+  HangUp,
   type Look,
+  lookAt,
   type Opened,
   type Outcome,
+  openedResponse,
   REAL_TIME,
   runAttempts,
 } from '../../asking/attempt-loop.ts';
@@ -11,6 +13,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import type { Env } from '../env.ts';
 import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
+import type { GatewayContext } from '../routes/route.ts';
 import type { InferenceRequest } from './read-request.ts';
 
 /** The ports that open an attempt's answer, look at it, and run work that is not awaited. */
@@ -55,4 +58,22 @@ export function callEngine<Answer>(
   };
   void attempted.then(over, over);
   return attempted;
+}
+
+/** Asks workers as `callEngine` does, for a caller who gets a Response. The work ends when the caller hangs up. */
+export function callForResponse(
+  { env, req, executionCtx }: GatewayContext,
+  request: InferenceRequest,
+): { attempted: Promise<Outcome>; hangUp: HangUp } {
+  const hangUp = new HangUp();
+  // Cloudflare drops a request whose caller hung up: nothing that waits for anything runs after that. `readBody` gives
+  // back what its body held.
+  req.raw.signal.addEventListener('abort', () => hangUp.happen());
+  const attempted = callEngine(env, request, hangUp, {
+    open: async (relay, streamId, askedFor) =>
+      openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
+    look: lookAt,
+    background: (work) => executionCtx.waitUntil(work),
+  });
+  return { attempted, hangUp };
 }

@@ -12,7 +12,7 @@ import { waitingOfBatch } from '../objects/batches.ts';
 import { callBatches } from '../objects/calls.ts';
 import { queueIdOf, randomId } from '../objects/ids.ts';
 import { BatchRequest } from '../openapi/requests.ts';
-import { wholeNumber } from '../parameters.ts';
+import { listOf, wholeNumber } from '../parameters.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Returns a batch in the form of OpenAI's API. */
@@ -120,13 +120,8 @@ export function batchRoutes(app: Gateway): void {
       };
       const page = await callBatches(env, queueId, (batches) => batches.listBatches(wanted));
       if (page === null) throw notFound(String(after));
-      return context.json({
-        object: 'list',
-        data: await Promise.all(page.batches.map((batch) => shown(context, batch))),
-        first_id: page.batches[0]?.id ?? null,
-        last_id: page.batches.at(-1)?.id ?? null,
-        has_more: page.has_more,
-      });
+      const batches = await Promise.all(page.batches.map((batch) => shown(context, batch)));
+      return context.json(listOf(batches, page.has_more));
     },
   });
 

@@ -7,7 +7,7 @@ import { storeUpload, type Uploaded } from '../bodies/upload.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, callFiles } from '../objects/calls.ts';
 import { queueIdOf, randomId } from '../objects/ids.ts';
-import { invalidParameter, wholeNumber } from '../parameters.ts';
+import { invalidParameter, listOf, wholeNumber } from '../parameters.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** The files of a page unless the caller asks for fewer, and the most: OpenAI's number. */
@@ -90,13 +90,7 @@ export function fileRoutes(app: Gateway): void {
         batches.listFiles({ ...wanted, limit: most }),
       );
       if (page === null) throw notFound(String(after));
-      return context.json({
-        object: 'list',
-        data: page.files.map(fileView),
-        first_id: page.files[0]?.id ?? null,
-        last_id: page.files.at(-1)?.id ?? null,
-        has_more: page.has_more,
-      });
+      return context.json(listOf(page.files.map(fileView), page.has_more));
     },
   });
 

@@ -1,4 +1,3 @@
-import { HangUp, lookAt, openedResponse } from '../../asking/attempt-loop.ts';
 import { INFERENCE_ROUTES } from '../../protocol/index.ts';
 import { variableOf } from '../../settings/queue-settings.ts';
 import { authorize } from '../auth/authorize.ts';
@@ -6,7 +5,7 @@ import { readBody } from '../bodies/body.ts';
 import { inferenceRoutesOf } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
 import { answer } from '../inference/answer.ts';
-import { callEngine } from '../inference/call-engine.ts';
+import { callForResponse } from '../inference/call-engine.ts';
 import { mostBodyBytes, readRequest } from '../inference/read-request.ts';
 import type { Parameter, RouteRow } from '../openapi/document.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
@@ -84,7 +83,7 @@ function rejectRealtime(): never {
 }
 
 async function passThrough(context: GatewayContext, pathname: string, search: string): Promise<Response> {
-  const { env, req, executionCtx } = context;
+  const { env, req } = context;
   const most = mostBodyBytes(env);
   const incoming = {
     head: req.raw,
@@ -97,16 +96,7 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
     readBody(req.raw, env, most, variableOf('max_body_bytes')),
   );
   context.set('requestId', asked.errorOf.requestId);
-  const hangUp = new HangUp();
-  // Cloudflare drops a request whose caller hung up: nothing that waits for anything runs after that. `readBody` gives
-  // back what its body held.
-  req.raw.signal.addEventListener('abort', () => hangUp.happen());
   // The call is not awaited, so this function ends here and holds no payload while the answer runs.
-  const attempted = callEngine(env, asked, hangUp, {
-    open: async (relay, streamId, askedFor) =>
-      openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
-    look: lookAt,
-    background: (work) => executionCtx.waitUntil(work),
-  });
+  const { attempted, hangUp } = callForResponse(context, asked);
   return answer(env, asked, attempted, hangUp);
 }

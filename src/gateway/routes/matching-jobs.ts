@@ -13,6 +13,7 @@ import {
   invalidParameter,
   placeOf,
   rejectUnknownParameters,
+  trueOrFalse,
   wantedOf,
 } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
@@ -67,7 +68,7 @@ export function matchingJobsRoutes(app: Gateway): void {
         const queueId = queueIdOf(context.env, context.req.raw);
         const query = context.req.query();
         rejectUnknownParameters(query, PARAMETERS);
-        const isDryRun = isTrue(query.dry_run);
+        const isDryRun = query.dry_run !== undefined && trueOrFalse('dry_run', query.dry_run);
         const { dry_run: _, cursor: __, queue_id: ___, ...filter } = query;
         if (Object.values(filter).every((value) => value === '')) {
           throw invalidParameter(`${action}: name at least one filter, such as state=${STATES[action][0]}`);
@@ -133,9 +134,4 @@ function startOf(action: JobsAction, state: string | null, cursor: string | unde
   const [at = '', place] = cursor.split('.');
   if (!STATES[action].includes(at) || (state !== null && at !== state)) throw invalidCursor();
   return { state: at, before: placeOf(place || undefined) };
-}
-
-function isTrue(text: string | undefined): boolean {
-  if (text === undefined || text === 'false' || text === 'true') return text === 'true';
-  throw invalidParameter('dry_run: expected true or false');
 }

@@ -9,6 +9,7 @@ import {
   pageRows,
   rejectUnknownParameters,
   timeOf,
+  trueOrFalse,
 } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
@@ -102,17 +103,14 @@ function wantedOf(query: Record<string, string>) {
   }
   const exact = Object.entries(EXACT).map(([name, column]) => [column, query[name] || null]);
   return {
-    filter: { ...Object.fromEntries(exact), is_slow: slowOf(query.slow) } as RequestFilter,
+    filter: {
+      ...Object.fromEntries(exact),
+      is_slow: query.slow ? trueOrFalse('slow', query.slow) : null,
+    } as RequestFilter,
     id: query.id || null,
     text: query.text || null,
     since: timeOf('since', query.since || undefined),
     until: timeOf('until', query.until || undefined),
     limit: pageRows(query.limit),
   };
-}
-
-function slowOf(text: string | undefined): boolean | null {
-  if (!text) return null;
-  if (text === 'true' || text === 'false') return text === 'true';
-  throw invalidParameter('slow: expected true or false');
 }

@@ -4,7 +4,13 @@ import { HttpError } from '../errors.ts';
 import { callFleet, callQueue, callResponses } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import type { Parameter } from '../openapi/document.ts';
-import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
+import {
+  invalidParameter,
+  rejectUnknownParameters,
+  timeOf,
+  trueOrFalse,
+  wholeNumber,
+} from '../parameters.ts';
 import { idleOf, totalOf, withCost } from '../usage-cost.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
@@ -239,8 +245,8 @@ function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
 /** @throws HttpError 400 */
 function batchFilter(text: string | null): Filter {
   if (text === null) return {};
-  if (text !== 'true' && text !== 'false') throw invalidParameter('batch: expected true or false');
-  return { mode: USAGE_MODES.filter((mode) => (mode === 'batch') === (text === 'true')) };
+  const isBatch = trueOrFalse('batch', text);
+  return { mode: USAGE_MODES.filter((mode) => (mode === 'batch') === isBatch) };
 }
 
 function secondsOf(name: string, text: string | null): number | null {

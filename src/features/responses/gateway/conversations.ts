@@ -3,13 +3,14 @@ import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { mostBodyBytes } from '../../../gateway/inference/read-request.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
+import { listOf } from '../../../gateway/parameters.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import { variableOf } from '../../../settings/queue-settings.ts';
 import { BodyFault, isObject, metadataOf, newItem } from '../create-body.ts';
 import type { Fields, NewItem, Refusal } from '../types.ts';
 import { refused, told } from './create.ts';
 import { whenFree } from './lock.ts';
-import { itemsWanted, listOf } from './reads.ts';
+import { itemsWanted } from './reads.ts';
 import { requireStoring } from './store-policy.ts';
 
 /** The most items that are added at a time. */
@@ -76,7 +77,7 @@ export async function addItems(context: GatewayContext): Promise<Response> {
       ),
     ),
   );
-  return context.json(listOf({ data: items, has_more: false }));
+  return context.json(listOf(items, false));
 }
 
 /** Answers `GET /v1/conversations/{id}/items`. */
@@ -86,7 +87,7 @@ export async function listConversationItems(context: GatewayContext): Promise<Re
   const page = told(
     await callResponses(context.env, queueId, (responses) => responses.conversationItems(id, wanted, reader)),
   );
-  return context.json(listOf(page));
+  return context.json(listOf(page.data, page.has_more));
 }
 
 /** Answers `GET /v1/conversations/{id}/items/{item_id}`. */

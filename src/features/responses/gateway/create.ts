@@ -1,9 +1,8 @@
-import { HangUp, lookAt, openedResponse } from '../../../asking/attempt-loop.ts';
 import { type Caller, readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
 import { holdBytes, parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
-import { callEngine } from '../../../gateway/inference/call-engine.ts';
+import { callForResponse } from '../../../gateway/inference/call-engine.ts';
 import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-request.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
@@ -73,24 +72,16 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer, historyBytes));
       return await createInBackground(context, asked, body, store).finally(releaseAll);
     }
-    const { pathname, search } = new URL(req.raw.url);
     const incoming = {
       head: req.raw,
       pathname: PATH,
-      path: PATH + (pathname.startsWith(PATH) ? search : ''),
+      path: PATH + new URL(req.raw.url).search,
       token,
       ownId: context.get('ownId'),
     };
     const request = await readRequest(env, incoming, async () => ({ bytes: body, release: releaseAll }));
     context.set('requestId', request.errorOf.requestId);
-    const hangUp = new HangUp();
-    req.raw.signal.addEventListener('abort', () => hangUp.happen());
-    const attempted = callEngine(env, request, hangUp, {
-      open: async (relay, streamId, askedFor) =>
-        openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
-      look: lookAt,
-      background: (work) => executionCtx.waitUntil(work),
-    });
+    const { attempted, hangUp } = callForResponse(context, request);
     // Once the response has begun early, `answer` throws no later failure, so the conversation is freed here.
     executionCtx.waitUntil(attempted.catch(unlock).catch(() => {}));
     const keep = async (ended: EndedResponse) => {

@@ -1,8 +1,8 @@
-import { HangUp, lookAt, type Outcome, openedResponse } from '../../../asking/attempt-loop.ts';
+import type { Outcome } from '../../../asking/attempt-loop.ts';
 import { readerOf, submitterOf } from '../../../gateway/auth/authorize.ts';
 import { parseObject, readBody } from '../../../gateway/bodies/body.ts';
 import { HttpError } from '../../../gateway/errors.ts';
-import { callEngine } from '../../../gateway/inference/call-engine.ts';
+import { callForResponse } from '../../../gateway/inference/call-engine.ts';
 import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-request.ts';
 import { respond } from '../../../gateway/inference/respond.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
@@ -92,7 +92,7 @@ function chatOf(body: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> | HttpEr
 
 /** Asks an engine, as a request of its own. */
 async function ask(context: GatewayContext, path: string, body: Uint8Array<ArrayBuffer>): Promise<Asked> {
-  const { env, req, executionCtx } = context;
+  const { env, req } = context;
   const incoming = {
     head: req.raw,
     pathname: path,
@@ -102,14 +102,7 @@ async function ask(context: GatewayContext, path: string, body: Uint8Array<Array
   };
   // The engine's request has bytes of its own, which are freed once it has them.
   const request = await readRequest(env, incoming, async () => ({ bytes: body.slice(), release: () => {} }));
-  const hangUp = new HangUp();
-  req.raw.signal.addEventListener('abort', () => hangUp.happen());
-  const outcome = await callEngine(env, request, hangUp, {
-    open: async (relay, streamId, askedFor) =>
-      openedResponse(await relay.open(streamId, askedFor.more, askedFor)),
-    look: lookAt,
-    background: (work) => executionCtx.waitUntil(work),
-  });
+  const outcome = await callForResponse(context, request).attempted;
   const { call, facts, errorOf } = request;
   return { outcome, response: respond(outcome, { jobId: call.job_id, facts, errorOf }, Date.now()) };
 }

@@ -2,7 +2,7 @@ import { readerOf, viewerOf } from '../../../gateway/auth/authorize.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
-import { wholeNumber } from '../../../gateway/parameters.ts';
+import { listOf, trueOrFalse, wholeNumber } from '../../../gateway/parameters.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import type { ItemsWanted } from '../types.ts';
 import { noResponse } from './errors.ts';
@@ -16,7 +16,7 @@ export async function getResponse(context: GatewayContext): Promise<Response> {
   const id = context.req.param('id')!;
   const { env } = context;
   const { stream, starting_after: after } = context.req.query();
-  if (flag('stream', stream)) {
+  if (stream !== undefined && trueOrFalse('stream', stream)) {
     const last = after === undefined ? -1 : wholeNumber('starting_after', after, 0, Number.MAX_SAFE_INTEGER);
     return await streamOf(context, id, last);
   }
@@ -52,7 +52,7 @@ export async function listInputItems(context: GatewayContext): Promise<Response>
   const wanted = itemsWanted(context);
   const queueId = queueIdOf(env, context.req.raw);
   const page = await callResponses(env, queueId, (responses) => responses.inputItems(id, wanted, viewer));
-  if (page !== null) return context.json(listOf(page));
+  if (page !== null) return context.json(listOf(page.data, page.has_more));
   const found = await callResponses(env, queueId, (responses) => responses.get(id, viewer));
   if (found === null) throw noResponse(id);
   throw new HttpError(400, `after: there is no item "${wanted.after}".`, 'invalid_parameter');
@@ -68,16 +68,4 @@ export function itemsWanted(context: GatewayContext): ItemsWanted {
     order,
     after: after ?? null,
   };
-}
-
-/** Returns a page in the form of OpenAI's lists. */
-export function listOf({ data, has_more }: { data: { id: string }[]; has_more: boolean }): object {
-  return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more };
-}
-
-/** Reads a parameter that is true or false. @throws HttpError 400 */
-function flag(name: string, value: string | undefined): boolean {
-  if (value === undefined || value === 'false') return false;
-  if (value === 'true') return true;
-  throw new HttpError(400, `${name}: expected true or false.`, 'invalid_parameter');
 }

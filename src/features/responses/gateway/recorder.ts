@@ -1,4 +1,4 @@
-import { EventEnds, engineMessage, eventData, joinBytes, splitEvents } from '../../../protocol/index.ts';
+import { EventCutter, engineMessage, eventData, splitEvents } from '../../../protocol/index.ts';
 import { endedResponse, eventText, jsonObject, type ResponseError } from '../response-object.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
@@ -86,9 +86,8 @@ const IS_ERROR = /^(?:event: error\n|data: \{[^\n]*"type": ?"error")/;
 /** The events of an answer, as its caller gets them. */
 class RecordedEvents {
   readonly #recording: Recording;
-  readonly #ends = new EventEnds();
+  readonly #cutter = new EventCutter();
   readonly #decoder = new TextDecoder();
-  #held: Uint8Array[] = [];
   /** The sequence number of the next event. */
   #next = 0;
   /** The response as it began; null: it has not. */
@@ -107,13 +106,8 @@ class RecordedEvents {
 
   /** Takes a piece of the stream. @returns the events that end in it */
   async pass(piece: Uint8Array): Promise<Uint8Array> {
-    const end = this.#ends.see(piece);
-    if (end === 0) {
-      this.#held.push(piece.slice());
-      return NOTHING;
-    }
-    const whole = joinBytes([...this.#held, piece.subarray(0, end)]);
-    this.#held = end < piece.byteLength ? [piece.slice(end)] : [];
+    const whole = this.#cutter.push(piece);
+    if (whole === null) return NOTHING;
     const text = this.#decoder.decode(whole);
     // Most pieces are deltas, whose bytes stay as they are.
     if (!text.includes('"response":') && !text.includes('error')) {
@@ -131,7 +125,7 @@ class RecordedEvents {
     this.#isOver = true;
     if (this.#begun === null) {
       await this.#recording.lost();
-      return error === null ? joinBytes(this.#held) : NOTHING;
+      return error === null ? this.#cutter.rest : NOTHING;
     }
     const response = {
       ...this.#begun,

@@ -1,9 +1,8 @@
 import { HttpError } from '../../../gateway/errors.ts';
 import {
-  EventEnds,
+  EventCutter,
   eventData,
   fieldsOf,
-  joinBytes,
   openAIType,
   splitEvents,
   withMembers,
@@ -199,19 +198,12 @@ function asId(value: unknown): string | null {
 
 /** Cuts a stream into its events. */
 async function* eventsOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<string> {
-  const ends = new EventEnds();
+  const cutter = new EventCutter();
   const decoder = new TextDecoder();
-  let held: Uint8Array[] = [];
   for (;;) {
     const { value: piece, done } = await reader.read();
     if (done) return;
-    const end = ends.see(piece);
-    if (end === 0) {
-      held.push(piece.slice());
-      continue;
-    }
-    const whole = joinBytes([...held, piece.subarray(0, end)]);
-    held = end < piece.byteLength ? [piece.slice(end)] : [];
-    yield* splitEvents(decoder.decode(whole));
+    const whole = cutter.push(piece);
+    if (whole !== null) yield* splitEvents(decoder.decode(whole));
   }
 }

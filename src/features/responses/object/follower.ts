@@ -1,5 +1,5 @@
 import { brokenOf } from '../../../asking/attempt-loop.ts';
-import { EventEnds, isSettled, joinBytes } from '../../../protocol/index.ts';
+import { EventCutter, isSettled } from '../../../protocol/index.ts';
 import type { Fields } from '../types.ts';
 import { eventsIn, isOutput } from './job-end.ts';
 import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './ports.ts';
@@ -126,20 +126,14 @@ async function* answerOf(
   const reader = response.body.getReader();
   const leave = () => void reader.cancel().catch(() => {});
   signal.addEventListener('abort', leave, { once: true });
-  const ends = new EventEnds();
+  const cutter = new EventCutter();
   const decoder = new TextDecoder();
-  let held: Uint8Array[] = [];
   try {
     for (;;) {
       const { value, done } = await reader.read();
       if (done || signal.aborted) return;
-      const at = ends.see(value);
-      if (at === 0) {
-        held.push(value);
-        continue;
-      }
-      yield decoder.decode(joinBytes([...held, value.subarray(0, at)]));
-      held = at < value.byteLength ? [value.subarray(at)] : [];
+      const whole = cutter.push(value);
+      if (whole !== null) yield decoder.decode(whole);
     }
   } finally {
     signal.removeEventListener('abort', leave);

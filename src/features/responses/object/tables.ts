@@ -258,14 +258,15 @@ export function rootOf(id: string): number {
 
 /** Returns the conversations of a chain. */
 export function conversationsOfRoot(sql: Sql, root: number): StoredConversation[] {
-  return sql
-    .exec(`SELECT id FROM conversations WHERE root = ?`, root)
-    .map(({ id }) => findConversation(sql, String(id))!);
+  return sql.exec(`SELECT * FROM conversations WHERE root = ?`, root).map(conversationOf);
 }
 
 export function findConversation(sql: Sql, id: string): StoredConversation | null {
   const [row] = sql.exec(`SELECT * FROM conversations WHERE id = ?`, id);
-  if (!row) return null;
+  return row ? conversationOf(row) : null;
+}
+
+function conversationOf(row: Row): StoredConversation {
   return { ...(row as unknown as StoredConversation), items: unpackItems(row.items as Uint8Array) };
 }
 
@@ -289,10 +290,10 @@ export function saveConversation(sql: Sql, conversation: StoredConversation): vo
 export function idleConversations(sql: Sql, before: number, most: number): StoredConversation[] {
   return sql
     .exec(
-      `SELECT id FROM conversations WHERE changed_at <= ? AND locked_by IS NULL ORDER BY changed_at LIMIT ?`,
+      `SELECT * FROM conversations WHERE changed_at <= ? AND locked_by IS NULL ORDER BY changed_at LIMIT ?`,
       ...[before, most],
     )
-    .map(({ id }) => findConversation(sql, String(id))!);
+    .map(conversationOf);
 }
 
 /** Returns when the conversation without a lock was changed that has been idle for longest; null: there is none. */

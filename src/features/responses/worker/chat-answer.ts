@@ -8,18 +8,18 @@ import {
 import {
   CHAT_PATH,
   type EngineError,
-  EventEnds,
+  EventCutter,
   engineJson,
   eventData,
   isEventStream,
   isObject,
-  joinBytes,
   messageOf,
   readEvent,
   readWholeAnswer,
   splitEvents,
 } from '../../../protocol/index.ts';
-import { EventMaker, type ResponseError } from '../event-maker.ts';
+import { EventMaker } from '../event-maker.ts';
+import { eventText, type ResponseError } from '../response-object.ts';
 import type { ResponseEvent } from '../said.ts';
 import type { Fields } from '../types.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -75,14 +75,13 @@ function errorOf(error: EngineError): ResponseError {
 }
 
 function eventTexts(events: readonly ResponseEvent[]): string {
-  return events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+  return events.map(eventText).join('');
 }
 
 /** Translates the events of a chat's stream, as their bytes come. */
 class EventTranslator {
   readonly #asked: ChatRequest;
-  readonly #ends = new EventEnds();
-  #held: Uint8Array[] = [];
+  readonly #cutter = new EventCutter();
   #maker: EventMaker | null = null;
   #isOver = false;
 
@@ -92,25 +91,15 @@ class EventTranslator {
 
   /** Takes a piece of the stream. @returns the events that it makes; null: none */
   push(piece: Uint8Array): Uint8Array | null {
-    const end = this.#ends.see(piece);
-    if (end === 0) {
-      this.#held.push(piece.slice());
-      return null;
-    }
-    const whole = joinBytes([...this.#held, piece.subarray(0, end)]);
-    this.#held = end < piece.byteLength ? [piece.slice(end)] : [];
-    return this.#translate(decoder.decode(whole));
+    const whole = this.#cutter.push(piece);
+    return whole === null ? null : bytesOf(this.#events(decoder.decode(whole)));
   }
 
   /** Ends the response, if the chat has come to its end; one that was cut off stays without. */
   end(): Uint8Array | null {
-    const rest = this.#held.length === 0 ? [] : this.#events(decoder.decode(joinBytes(this.#held)));
+    const rest = this.#events(decoder.decode(this.#cutter.rest));
     const isWhole = !this.#isOver && this.#maker !== null && this.#maker.finishReason !== null;
     return bytesOf(isWhole ? [...rest, ...this.#maker!.end()] : rest);
-  }
-
-  #translate(text: string): Uint8Array | null {
-    return bytesOf(this.#events(text));
   }
 
   #events(text: string): ResponseEvent[] {
