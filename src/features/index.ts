@@ -3,7 +3,7 @@ import { conversationRoutes } from './responses/gateway/conversation-routes.ts';
 import { listingRoutes } from './responses/gateway/listing.ts';
 import { responsesRoutes } from './responses/gateway/routes.ts';
 
-/** What each feature registers at the gateway; a host hands them to `createApp`. */
+/** The functions by which features register their routes at the gateway; a host hands them to `createApp`. */
 export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [
   responsesRoutes,
   conversationRoutes,

@@ -3,7 +3,7 @@ import { targetsOf } from '../aliases/resolve.ts';
 import { type AliasRow, FIRST_TOKEN_BOUNDS, type RequestRecord } from '../protocol/index.ts';
 import { addTo, type Buckets, bucketOf, MINUTE_MS, percentilesOf } from './history/chunk.ts';
 
-/** What one model answered of an alias's requests in one minute. */
+/** The figures of one model's answers to an alias's requests in one minute. */
 interface Minute {
   /** The number of the minute since 1970. */
   minute: number;
@@ -76,7 +76,7 @@ export class AliasFigures {
     const isMirror = fallback === 'mirror';
     const minute = this.#minute(alias, model, isMirror, now);
     minute.requests += count;
-    // What the engine refuses with a status of 4xx is its caller's mistake.
+    // A status of 4xx is the caller's mistake.
     if (outcome !== 'succeeded' && !/^http_4/.test(error_code ?? '')) minute.errors += count;
     if (fallback != null && !isMirror) minute.fell += count;
     if (outcome === 'succeeded' && firstToken !== null)

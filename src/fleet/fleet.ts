@@ -79,7 +79,7 @@ export class Fleet {
   readonly requests: Requests;
   /** What workers did in the last ten minutes. */
   readonly figures = new WorkerFigures();
-  /** What the models of aliases answered in the last ten minutes. */
+  /** The figures of the models of aliases, of the last ten minutes. */
   readonly #aliasFigures = new AliasFigures();
   readonly incidents = new RecentIncidents();
   readonly alerts: Alerts;

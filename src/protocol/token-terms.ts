@@ -92,7 +92,7 @@ export function limitWords(name: LimitName): string {
   return `${what} ${per}`;
 }
 
-/** What is said of a token that stores less than it could. */
+/** The words for a token that stores less than it could. */
 const STORE_WORDS = { allow: null, deny: 'stores nothing', off: 'stores when asked' } as const;
 
 type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'> &

@@ -84,7 +84,7 @@ export const LimitView = z.object({
 });
 export type LimitView = z.infer<typeof LimitView>;
 
-/** What a token may do about the responses that it makes. */
+/** The choices of a token's `store`, which bound what is stored of its responses. */
 export const STORE_POLICIES = ['allow', 'deny', 'off'] as const;
 
 /** A token as `GET /api/tokens` lists it. Times are ISO. */

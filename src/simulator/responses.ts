@@ -124,7 +124,7 @@ class Output {
     }
     if (type === 'reasoning')
       return begun + this.event('response.reasoning_text.delta', { content_index: 0, ...delta });
-    // What is the input of a custom tool is known once its JSON is whole.
+    // The input of a custom tool is known once its JSON is whole.
     if (type === 'custom_tool_call') return begun;
     return begun + this.event('response.function_call_arguments.delta', delta);
   }

@@ -22,7 +22,7 @@ interface ScriptedAnswer {
 
 export type Script = readonly ScriptedAnswer[];
 
-/** What one token of a scripted answer says. */
+/** The content of one token of a scripted answer. */
 export type Piece = { kind: 'reasoning'; text: string } | { kind: 'text'; text: string } | CallPiece;
 
 /** A part of a call's arguments. @property index the number of the call in its answer */

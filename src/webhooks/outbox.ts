@@ -26,7 +26,7 @@ type AboutColumn = 'job_id' | 'event';
 /** A post; its id is the same however often it is tried. */
 export interface Webhook {
   id: string;
-  /** What the post tells of: the id of a job, or the whole text of an event. */
+  /** The subject of the post: the id of a job, or the whole text of an event. */
   about: string;
   /** The host of the post's address, port included. */
   host: string;
@@ -35,7 +35,7 @@ export interface Webhook {
   tries: number;
 }
 
-/** What the posts of an object are kept with. */
+/** The storage and clock with which the posts of an object are kept. */
 export interface OutboxPorts {
   sql: Sql;
   alarm: Alarm;

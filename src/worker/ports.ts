@@ -22,7 +22,7 @@ export interface Ports {
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
-  /** What features have put between jobs and the engine, the innermost first; left out: nothing. */
+  /** The layers that features put between jobs and the engine, the innermost first; left out: none. */
   layers?: readonly EngineLayer[];
   /** The adapters that the engine loads while it runs; left out: none. */
   adapters?: Adapters;

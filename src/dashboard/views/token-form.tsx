@@ -35,7 +35,7 @@ const NUMBERS = [
 ] as const;
 const OWN_NUMBERS = ['weight', 'default_priority', 'highest_priority', 'stored_bytes'] as const;
 
-/** What a token may store of its responses, in words. */
+/** The words for each choice of what a token may store of its responses. */
 const STORES = { '': 'stored unless it says no', off: 'stored if it says so', deny: 'never stored' };
 
 /** The fields of comma-separated lists. */

@@ -27,7 +27,7 @@ export const llamaCpp: EngineDescription = {
   goesOnFromIds: false,
   keepsWeights: false,
   readsPrefilled: false,
-  // Its events have no sequence numbers, and it leaves out what it does not know of a request.
+  // llama.cpp's events of `/v1/responses` have no sequence numbers, and it drops the fields that it does not know.
   hasChatAlone: true,
   keyVariable: 'LLAMA_API_KEY',
   installHelp:

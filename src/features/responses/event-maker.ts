@@ -57,7 +57,7 @@ export class EventMaker {
     this.#events = new OutputEvents(undefined, next);
   }
 
-  /** What the events have said. */
+  /** The output that the events have given so far. */
   get said(): Said {
     return this.#events.said;
   }

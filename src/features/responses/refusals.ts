@@ -1,6 +1,6 @@
 import { isFinal, type Refusal, type ResponseStatus } from './types.ts';
 
-/** What callers are told where a response cannot be made from what is stored; OpenAI's words where it has some. */
+/** The refusals where a response cannot be made from what is stored, in OpenAI's words where it has some. */
 
 /** The most items that a response may have before its own input. */
 export const MOST_ITEMS = 1000;

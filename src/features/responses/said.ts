@@ -32,7 +32,7 @@ export const CALL_KINDS: Readonly<Record<string, { text: string; field: string }
   custom_tool_call: { text: 'response.custom_tool_call_input', field: 'input' },
 };
 
-/** What was said of one part of an item. */
+/** The content of one part of an item, as far as events have given it. */
 interface SaidPart {
   /** The part as it was last given whole. */
   part: Fields;
@@ -42,7 +42,7 @@ interface SaidPart {
   isDone: boolean;
 }
 
-/** What was said of one item of an output. */
+/** One item of an output, as far as events have given it. */
 export interface SaidItem {
   /** The item as it was last given whole. */
   item: Fields;
@@ -53,7 +53,7 @@ export interface SaidItem {
   isDone: boolean;
 }
 
-/** What the events of a response have said so far, read from them one by one. */
+/** The output of a response as far as its events have given it, read from them one by one. */
 export class Said {
   readonly items: SaidItem[] = [];
   #isOver = false;

@@ -87,12 +87,12 @@ export interface NewResponse {
   echo: string;
 }
 
-/** What a response begins with: the JSON of the items that came before its own input, in their order. */
+/** The items that came before the input of a response, in their order, as JSON. */
 export interface Prepared {
   history: string[];
 }
 
-/** What the caller of a response brings along. */
+/** The request and the bounds under which the caller of a response asks for it. */
 export interface CallerTerms {
   /** The caller's request, as the queue knows it. */
   job: string;

@@ -58,7 +58,7 @@ export class Session {
   /** The number of slots that the last `register` offered. */
   #offered = 0;
   #everOffered = false;
-  /** What the last `register` said that the engine serves, and the names that it answers to. */
+  /** The models and names that the last `register` reported of the engine. */
   #registered: Pick<Instance, 'model_identity' | 'models'> = {};
   #answerTimer: Timer;
   #told: Told = 'dispatch';

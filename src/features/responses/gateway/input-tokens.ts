@@ -22,7 +22,7 @@ import { engineBody, PATH, readFields, told } from './create.ts';
  */
 const LACKS_ROUTE: ReadonlySet<number> = new Set([403, 404, 405, 501]);
 
-/** What a request to an engine came to. */
+/** The end of a request to an engine. */
 interface Asked {
   outcome: Outcome;
   response: Response;

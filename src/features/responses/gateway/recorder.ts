@@ -2,7 +2,7 @@ import { EventCutter, engineMessage, eventData, splitEvents } from '../../../pro
 import { endedResponse, eventText, jsonObject, type ResponseError } from '../response-object.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
-/** What the gateway does with the answer of an engine on its way to the caller. */
+/** The actions of the gateway while the answer of an engine goes to the caller. */
 export interface Recording {
   /** The fields that each Response object of the answer gets, since the engine does not know them. */
   fields: Fields;

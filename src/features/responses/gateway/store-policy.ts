@@ -2,7 +2,7 @@ import type { Caller } from '../../../gateway/auth/authorize.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import type { Fields } from '../types.ts';
 
-/** What a token may store. Without tokens, and by a token that says nothing, everything may be stored. */
+/** The rules of what a token may store. Without tokens, or with a token that says nothing, everything may be stored. */
 
 /**
  * Returns whether a request without the field `store` is stored.

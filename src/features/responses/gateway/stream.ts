@@ -8,7 +8,7 @@ import { EVENT_STREAM } from '../../../protocol/index.ts';
 import type { Streamed } from '../object/object.ts';
 import { noResponse } from './errors.ts';
 
-/** One question for events waits this long, ms; a comment is written when it brought none. */
+/** A question for events waits at most this long, ms; if it brings none, the reader gets a comment. */
 const QUESTION_MS = 15_000;
 /** A reader waits this long, ms, for a queue that restarts. */
 const RESTART_MS = 30_000;
@@ -58,7 +58,7 @@ function bodyOf(first: Page, ask: (last: number) => Promise<Streamed>): Readable
       async pull(controller) {
         const next = page ?? (await patiently(() => ask(last)));
         page = null;
-        // It was deleted.
+        // The response was deleted meanwhile.
         if (typeof next === 'string') return controller.close();
         last = next.last;
         if (next.text !== '') controller.enqueue(encoder.encode(next.text));

@@ -6,7 +6,7 @@ import { attempt, end, NO_JOB, running } from './progress.ts';
 import { Readers } from './readers.ts';
 import { isAnyRunning, runningResponses } from './tables.ts';
 
-/** One question for settled jobs waits this long, ms. */
+/** A question for settled jobs waits at most this long, ms. */
 const QUESTION_MS = 20_000;
 /** The pause after a call that failed, ms. */
 const PAUSE_MS = 1000;

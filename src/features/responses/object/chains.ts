@@ -31,7 +31,7 @@ import { bytesOfTenant } from './tenants.ts';
 
 /** The rules of stored responses: what one may go on from, what it leaves, and what goes with it. */
 
-/** What the rules work on. */
+/** The storage, clock and periods that the rules work with. */
 export interface Responses {
   sql: Sql;
   /** Returns the time, epoch ms. */

@@ -5,13 +5,13 @@ import { eventsIn, isOutput } from './job-end.ts';
 import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './ports.ts';
 import { attempt, BROKE_OFF, end, output, running } from './progress.ts';
 
-/** One question for news of a job waits this long, ms. */
+/** A question for news of a job waits at most this long, ms. */
 const QUESTION_MS = 20_000;
 /** News of a job that has given output are asked for this often, ms: the queue does not tell that it waits again. */
 const PENDING_MS = 5000;
 /** The pause after a call that failed, ms. */
 const PAUSE_MS = 1000;
-/** What an engine says within this time, ms, is stored in one commit. */
+/** The events that an engine sends within this time, ms, are stored in one commit. */
 const GATHER_MS = 50;
 
 type FollowPorts = BackgroundPorts & {

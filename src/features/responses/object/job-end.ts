@@ -4,7 +4,7 @@ import { type Fields, isFinal } from '../types.ts';
 
 /** Says what the end of its job makes of a response in the background. Nothing here reads or writes. */
 
-/** What the job of a response has come to. */
+/** The end of the job of a response. */
 export type JobEnd =
   | {
       kind: 'response';

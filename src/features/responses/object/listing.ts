@@ -5,7 +5,7 @@ import { findConversation } from './tables.ts';
 
 /** The list of stored responses for people: where each stands, and nothing of what was said. */
 
-/** Which responses are listed: those with these values; null: any. */
+/** The values that listed responses have; null: any. */
 interface ResponseFilter {
   status: string | null;
   tenant: string | null;

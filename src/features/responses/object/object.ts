@@ -56,7 +56,7 @@ export interface ResponseView {
 }
 
 /**
- * What a reader of a response's stream gets. `missing`: there is no such response; `not_streamed`: it was made without
+ * The answer to a reader of a response's stream. `missing`: there is no such response; `not_streamed`: it was made without
  * a stream; `too_old`: its events are deleted.
  */
 export type Streamed =
@@ -72,7 +72,7 @@ export type Streamed =
       is_over: boolean;
     };
 
-/** What became of a request to delete a response. */
+/** The outcome of a request to delete a response. */
 export type Removal = 'removed' | 'missing' | 'running';
 
 /**

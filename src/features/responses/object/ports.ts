@@ -2,7 +2,7 @@ import type { SettledJobs } from '../../../asking/settled-jobs.ts';
 import type { JobView } from '../../../protocol/index.ts';
 import type * as chains from './chains.ts';
 
-/** What the object asks others about the jobs of responses in the background; a job has the id of its response. */
+/** The calls by which the object asks about the jobs of responses in the background; a job has its response's id. */
 export interface BackgroundAsk extends SettledJobs {
   /** Returns a job with its result; null: there is none. */
   job(id: string): Promise<JobView | null>;

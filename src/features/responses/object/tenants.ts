@@ -1,6 +1,6 @@
 import type { Sql } from '../../../durable/ports.ts';
 
-/** What is stored for each tenant, in bytes of JSON; the name '' is that of callers without one. */
+/** The bytes of JSON that are stored for each tenant; the name '' is that of callers without one. */
 
 export const TENANT_TABLES: readonly string[] = [
   `CREATE TABLE tenants (

@@ -10,7 +10,7 @@ const PATH = '/v1/responses';
 /** The statuses with which engines answer for a route that they do not have. */
 const LACKS_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
 
-/** What engines with chat alone, or with a route that OpenAI's clients cannot read, call themselves in their models. */
+/** The owners that `/v1/models` names at engines with chat alone, or with a route that OpenAI's clients cannot read. */
 const OWNERS_WITH_CHAT: ReadonlySet<unknown> = new Set(['llamacpp']);
 
 type Request = (call: EngineCall) => Promise<EngineAnswer>;
@@ -19,7 +19,7 @@ type Request = (call: EngineCall) => Promise<EngineAnswer>;
  * Serves `/v1/responses` at engines that have chat completions alone: the request is translated into a chat, and the
  * answer back.
  *
- * What is known of the route at this engine:
+ * The layer knows of the route at this engine:
  * - `untried` → `has` (it answered), `lacks` (it says that it does not have the route)
  * - any → `untried`, or `lacks` if the engine's models say so (the engine may be another one)
  */

@@ -81,7 +81,7 @@ class Messages {
 
   #reasoning({ content, summary }: Fields): void {
     const text = textsIn(content) || textsIn(summary);
-    // What is encrypted can be read by nobody here.
+    // Nobody here can read encrypted reasoning.
     if (text === '') return;
     this.#speak().reasoning_content = text;
   }
