@@ -15,6 +15,7 @@ const ROAD = [
   'large',
   'openai-client',
   'responses-background',
+  'responses-socket',
   'submit-file',
   'usage',
 ];

@@ -1,13 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import {
-  engineRunning,
-  type QueueProcess,
-  readyWorker,
-  startQueue,
-  tearDown,
-  type WorkerProcess,
-} from '../support/road.ts';
+import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
 
 /** Responses are stored by the queue, whichever worker makes them. */
 let queue: QueueProcess;
@@ -76,48 +69,6 @@ describe('a response', () => {
     workers[0]!.process.kill('SIGKILL');
     await until(async () => (await make()).status === 'incomplete', 'the other worker answers');
     for (const { id } of made) expect((await ask('GET', `/v1/responses/${id}`)).status).toBe(200);
-  });
-});
-
-/** Opens the socket of responses. @returns what sends a frame, and the events that came */
-async function dialled() {
-  const socket = new WebSocket(`${queue.url.replace(/^http/, 'ws')}/v1/responses`);
-  const events: { type: string; response?: Made }[] = [];
-  socket.addEventListener('message', ({ data }) => events.push(JSON.parse(String(data))));
-  await new Promise((open, fail) => {
-    socket.addEventListener('open', open);
-    socket.addEventListener('error', fail);
-  });
-  const make = (more: object) =>
-    socket.send(
-      JSON.stringify({ type: 'response.create', model: 'tiny', input: 'hi', max_output_tokens: 4, ...more }),
-    );
-  return { socket, events, make };
-}
-
-describe('a WebSocket', () => {
-  it('goes on from a response that is stored nowhere', async () => {
-    const { socket, events, make } = await dialled();
-    make({ store: false });
-    const ends = () => events.filter(({ type }) => type === 'response.incomplete');
-    await until(async () => ends().length === 1, 'the first response');
-    const { id } = ends()[0]!.response!;
-    expect((await ask('GET', `/v1/responses/${id}`)).status).toBe(404);
-    make({ store: false, previous_response_id: id });
-    await until(async () => ends().length === 2, 'the second response');
-    make({ previous_response_id: id });
-    await until(async () => events.some(({ type }) => type === 'error'), 'the first one to be forgotten');
-    expect(events.at(-1)).toMatchObject({ status: 400, error: { code: 'previous_response_not_found' } });
-    socket.close();
-  });
-
-  it('that closes stops the engine', async () => {
-    const { socket, events, make } = await dialled();
-    make({ max_output_tokens: 30_000, ignore_eos: true });
-    await until(async () => events.some(({ type }) => type.endsWith('.delta')), 'the first words');
-    socket.close();
-    const running = () => Promise.all(workers.slice(1).map(({ engineUrl }) => engineRunning(engineUrl)));
-    await until(async () => (await running()).every((count) => count === 0), 'the engine to stop');
   });
 });
 

@@ -80,6 +80,8 @@ function stubWith<Stub extends object, Name extends keyof Stub>(
 function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   const { 0: client, 1: server } = new WebSocketPair();
   server.accept();
+  // The runtime would hand over a frame of bytes as a Blob.
+  server.binaryType = 'arraybuffer';
   const socket: ServerSocket = {
     listen: ({ message, closed }) => {
       server.addEventListener('message', ({ data }) => message(data));
