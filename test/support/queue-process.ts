@@ -17,6 +17,8 @@ export interface QueueProcess {
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
   /** Replaces the tokens, as `RunningQueue.setTokens` does. */
   setTokens(text: string): Promise<void>;
+  /** Collects the garbage of the process, and says how many bytes are left: the heap and the buffers outside of it. */
+  heldBytes(): Promise<number>;
   /** In order, as on a signal. */
   stop(): Promise<void>;
   /** Kills the process without a word, as a crash does. */
@@ -30,9 +32,10 @@ export type FromQueue =
   | { type: 'up'; url: string; port: number }
   | { type: 'refused'; message: string; exitCode: number | null }
   | { type: 'log'; level: 'debug' | 'info' | 'warn' | 'error'; said: [unknown, string?] }
-  | { type: 'done'; call: number; error: string | null };
+  | { type: 'done'; call: number; error: string | null }
+  | { type: 'held'; bytes: number };
 
-export type ToQueue = { type: 'stop' } | { type: 'tokens'; call: number; text: string };
+export type ToQueue = { type: 'stop' } | { type: 'tokens'; call: number; text: string } | { type: 'collect' };
 
 const PROGRAM = fileURLToPath(new URL('serve-queue.ts', import.meta.url));
 
@@ -57,10 +60,19 @@ export async function startQueueProcess(
       if (message.type === 'log') logger?.[message.level](...(message.said as [object, string]));
       else if (message.type === 'up') resolve(message);
       else if (message.type === 'done') calls.get(message.call)?.(message.error);
-      else reject(refusal(message));
+      else if (message.type === 'refused') reject(refusal(message));
     });
     void exited.then((exit) => reject(new Error(`the queue ended with ${JSON.stringify(exit)}`)));
   });
+  const held = () =>
+    new Promise<number>((resolve) => {
+      const heard = (message: FromQueue) => {
+        if (message.type !== 'held') return;
+        child.off('message', heard);
+        resolve(message.bytes);
+      };
+      child.on('message', heard);
+    });
   const tell = (message: ToQueue) => child.send(message, () => {});
   return {
     url: up.url,
@@ -73,6 +85,11 @@ export async function startQueueProcess(
         calls.set(call, (error) => (error === null ? resolve() : reject(new Error(error))));
         tell({ type: 'tokens', call, text });
       }),
+    heldBytes: () => {
+      const answer = held();
+      tell({ type: 'collect' });
+      return answer;
+    },
     stop: async () => {
       if (child.connected) tell({ type: 'stop' });
       await exited;

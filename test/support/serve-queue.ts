@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { startQueue } from '../../src/host/node/serve.ts';
 import { EXIT, type Logger, UserError } from '../../src/process/index.ts';
 import type { FromQueue, QueueProcessOptions, ToQueue } from './queue-process.ts';
@@ -20,6 +22,7 @@ try {
       await queue.stop();
       process.exit();
     }
+    if (message.type === 'collect') return tell({ type: 'held', bytes: heldBytes() });
     const error = await queue.setTokens(message.text).then(
       () => null,
       (error: Error) => error.message,
@@ -37,4 +40,15 @@ try {
     exitCode: isMistake ? error.exitCode : null,
   };
   process.send?.(refused, undefined, undefined, () => process.exit(EXIT.unexpected));
+}
+
+/** Collects garbage. @returns the bytes that are left, in the heap and in the buffers outside of it */
+function heldBytes(): number {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // What the first collection finalizes is freed by the second.
+  collect();
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }

@@ -210,6 +210,25 @@ describe('the stream of a response in the background', () => {
     expect(page).toMatchObject({ last: 6 });
   });
 
+  it('is given in pages of a bounded length, also where its events came all at once', async () => {
+    const { id } = await harness.create({ stream: true });
+    await harness.advance(100);
+    const words = Array.from({ length: 20_000 }, (_, at) => `${at} `);
+    finish(engineEvents(words));
+    await settled();
+    const pages: string[] = [];
+    for (let after = -1, isOver = false; !isOver; ) {
+      const page = await harness.object.events(id, after, 0, null);
+      if (typeof page === 'string') throw new Error(page);
+      pages.push(page.text);
+      after = page.last;
+      isOver = page.is_over;
+    }
+    for (const text of pages) expect(text.length).toBeLessThan(1_000_000);
+    const deltas = pages.join('').match(/"delta":"[^"]*"/g)!;
+    expect(deltas).toEqual(words.map((word) => `"delta":"${word}"`));
+  });
+
   it('is gone 15 minutes after the end, and the response is not', async () => {
     const { id } = await harness.create({ stream: true });
     finish();

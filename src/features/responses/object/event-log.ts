@@ -30,7 +30,7 @@ export function countEvents(sql: Sql, { seq }: StoredResponse): number {
   return Number(row?.next ?? 0);
 }
 
-/** Stores events behind those that are there. */
+/** Stores events behind those that are there. However many there are, each row is short: a reader is given whole rows. */
 export function appendEvents(sql: Sql, { seq }: StoredResponse, events: readonly Fields[]): void {
   if (events.length === 0) return;
   const [last] = sql.exec(
@@ -38,17 +38,29 @@ export function appendEvents(sql: Sql, { seq }: StoredResponse, events: readonly
     seq,
   );
   const isFull = last !== undefined && String(last.events).length >= ROW_CHARACTERS;
-  const first = last === undefined ? 0 : Number(last.first) + (isFull ? Number(last.count) : 0);
-  const stored: StoredEvents = last === undefined || isFull ? [] : JSON.parse(String(last.events));
-  const before = unpacked(stored);
+  let first = last === undefined ? 0 : Number(last.first) + (isFull ? Number(last.count) : 0);
+  let stored: StoredEvents = last === undefined || isFull ? [] : JSON.parse(String(last.events));
+  let before = unpacked(stored).at(-1);
+  let characters = stored.length === 0 ? 0 : String(last?.events).length;
+  const write = () =>
+    sql.exec(
+      `INSERT OR REPLACE INTO events (response, first, count, events) VALUES (?, ?, ?, ?)`,
+      ...[seq, first, stored.length, JSON.stringify(stored)],
+    );
   for (const event of events) {
-    stored.push(packed(event, before.at(-1)));
-    before.push(event);
+    if (characters >= ROW_CHARACTERS) {
+      write();
+      first += stored.length;
+      stored = [];
+      before = undefined;
+      characters = 0;
+    }
+    const one = packed(event, before);
+    stored.push(one);
+    before = event;
+    characters += JSON.stringify(one).length + 1;
   }
-  sql.exec(
-    `INSERT OR REPLACE INTO events (response, first, count, events) VALUES (?, ?, ?, ?)`,
-    ...[seq, first, stored.length, JSON.stringify(stored)],
-  );
+  write();
 }
 
 /** A part of a response's stream. */
