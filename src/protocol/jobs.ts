@@ -5,6 +5,7 @@ import { isPlainPath } from './engine-routes.ts';
 import { Continues } from './moves.ts';
 import { closestName } from './text.ts';
 import { Waiting } from './waiting.ts';
+import { Usage } from './worker-frames.ts';
 
 /**
  * The codes of a job's failure, which decide what happens next.
@@ -45,6 +46,8 @@ export const Failure = z.object({
   http_status: z.number().int().min(100).max(599).optional(),
   /** The engine's own body, parsed where it was JSON. */
   body: z.unknown().optional(),
+  /** The tokens that a stored job's attempt used until it ended, as they are counted; left out: none are known. */
+  usage: Usage.omit({ model: true }).optional(),
 });
 export type Failure = z.infer<typeof Failure>;
 

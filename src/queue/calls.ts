@@ -15,7 +15,7 @@ import { submitAndListen } from './commands/submit.ts';
 import { ledger, stayed } from './projections/ledger.ts';
 import { leaveListener, listen, nextSettled } from './projections/listeners.ts';
 import { usage } from './projections/usage-book.ts';
-import { follow, get, wait } from './projections/waiters.ts';
+import { follow, get, used, wait } from './projections/waiters.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, waitingJob, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';
@@ -102,6 +102,7 @@ export const VIEWS = {
 export const WAITS = {
   follow,
   nextSettled,
+  used,
   wait,
 };
 

@@ -45,6 +45,10 @@ async function counted(): Promise<UsageAmounts & { dollars: number | null }> {
   return ((await response.json()) as { total: UsageAmounts & { dollars: number } }).total;
 }
 
+interface CountedResponse {
+  usage: { input_tokens: number; output_tokens: number; total_tokens: number };
+}
+
 /** What the engine says of itself: requests that it finished, and tokens. */
 async function engineCounted(): Promise<{ finished: number; input: number; output: number }> {
   const text = await (await fetch(`${worker.engineUrl}/metrics`)).text();
@@ -123,6 +127,36 @@ describe('usage', () => {
     const { output, cancelled, wasted } = await counted();
     expect([cancelled, wasted]).toEqual([before.cancelled + 1, before.wasted]);
     expect(output - before.output).toBeLessThanOrEqual(await generated());
+  });
+
+  it.each([
+    ['before its first token', 0, true],
+    ['after its first tokens', 6, true],
+    ['in its middle', 40, true],
+    ['without a stream', 20, false],
+  ])('is that of a response in the background which is cancelled: %s', async (_, tokens, stream) => {
+    const [before, engineBefore] = [await counted(), await engineCounted()];
+    const generated = async () => (await engineCounted()).output - engineBefore.output;
+    const asked = { model: 'tiny', input: 'Say it all.', background: true, ignore_eos: true };
+    const made = await fetch(`${queue.url}/v1/responses`, {
+      method: 'POST',
+      body: JSON.stringify({ ...asked, stream, max_output_tokens: 5000 }),
+    });
+    const id = made.headers.get('x-job-id');
+    await made.body!.cancel();
+    await until(async () => (await generated()) >= tokens, 'the engine generates');
+    const address = `${queue.url}/v1/responses/${id}`;
+    const cancelled = await (await fetch(`${address}/cancel`, { method: 'POST' })).json();
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine stops');
+    const response = (await (await fetch(address)).json()) as CountedResponse;
+    expect(cancelled).toEqual(response);
+    const { input_tokens, output_tokens, total_tokens } = response.usage;
+    expect(total_tokens).toBe(input_tokens + output_tokens);
+    expect(output_tokens).toBeLessThanOrEqual(await generated());
+    if (stream) expect(output_tokens).toBeGreaterThanOrEqual(tokens / 2);
+    const { cancelled: count, wasted, input, output } = await counted();
+    expect([count, wasted]).toEqual([before.cancelled + 1, before.wasted]);
+    expect([input - before.input, output - before.output]).toEqual([input_tokens, output_tokens]);
   });
 
   it('stays what the engine counted when the queue is killed under load and started again', async () => {

@@ -89,6 +89,8 @@ export class ResponsesHarness {
     WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
   };
   alarmAt: number | null = null;
+  /** How long a cancelled job's worker is waited for, ms: the workers of most tests report nothing. */
+  reportMs = 0;
   readonly #settings: ResponsesSettings;
   #clock = new VirtualClock();
   /** Counts up with each life of the object: an earlier one does nothing more. */
@@ -265,6 +267,7 @@ export class ResponsesHarness {
         told((answer) => queue.wait('nextSettled', listener, waitMs, answer)),
       leaveListener: async (listener) => queue.do('leaveListener', listener),
       follow: (id, fence, waitMs) => told((answer) => queue.wait('follow', id, fence, waitMs, null, answer)),
+      used: (id) => told((answer) => queue.wait('used', id, this.reportMs, null, answer)),
       get: async (id) => queue.read('get', id, null),
       cancel: async (id, reason) => command(queue.do('cancel', id, reason, null)),
     };

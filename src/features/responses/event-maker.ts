@@ -2,7 +2,7 @@ import { fieldsOf } from '../../protocol/index.ts';
 import { OutputEvents, type PartPlace } from './output-events.ts';
 import type { ResponseError } from './response-object.ts';
 import { CALL_KINDS, partsIn, type ResponseEvent, type Said } from './said.ts';
-import { type Fields, newItemId } from './types.ts';
+import { type Fields, newItemId, usageOf } from './types.ts';
 
 /** The tool that a function of the chat stands for. */
 export interface ToolOfCall {
@@ -79,7 +79,7 @@ export class EventMaker {
   chunk(chunk: unknown): ResponseEvent[] {
     const { choices, usage } = fieldsOf(chunk);
     const choice = fieldsOf(Array.isArray(choices) ? choices[0] : undefined);
-    if (typeof usage === 'object' && usage !== null) this.#usage = usageOf(usage as Fields);
+    if (typeof usage === 'object' && usage !== null) this.#usage = usageOfChat(usage as Fields);
     this.#delta(fieldsOf(choice.delta ?? choice.message), fieldsOf(choice.logprobs).content);
     const { finish_reason: reason } = choice;
     if (typeof reason === 'string' && reason !== '') this.#reason = reason;
@@ -226,17 +226,12 @@ function inputIn(argumentsText: string): string {
 }
 
 /** Returns the usage of a chat in the form of a response. */
-function usageOf(usage: Fields): Fields {
+function usageOfChat(usage: Fields): Fields {
   const count = (value: unknown) => (typeof value === 'number' ? value : 0);
-  const input = count(usage.prompt_tokens);
-  const output = count(usage.completion_tokens);
-  return {
-    input_tokens: input,
-    input_tokens_details: { cached_tokens: count(fieldsOf(usage.prompt_tokens_details).cached_tokens) },
-    output_tokens: output,
-    output_tokens_details: {
-      reasoning_tokens: count(fieldsOf(usage.completion_tokens_details).reasoning_tokens),
-    },
-    total_tokens: input + output,
-  };
+  return usageOf({
+    prompt_tokens: count(usage.prompt_tokens),
+    completion_tokens: count(usage.completion_tokens),
+    cached_tokens: count(fieldsOf(usage.prompt_tokens_details).cached_tokens),
+    reasoning_tokens: count(fieldsOf(usage.completion_tokens_details).reasoning_tokens),
+  });
 }

@@ -1,4 +1,5 @@
 import { randomText } from '../../durable/random-text.ts';
+import type { Usage } from '../../protocol/index.ts';
 import { RESPONSE_STATUSES } from '../../protocol/response-statuses.ts';
 
 /** Describes responses, items and conversations as OpenAI's API has them (openai-openapi 2.3.0). */
@@ -115,4 +116,20 @@ export interface ItemsWanted {
   after: string | null;
   limit: number;
   order: 'asc' | 'desc';
+}
+
+/** Returns the usage of a Response object. */
+export function usageOf({
+  prompt_tokens: input,
+  completion_tokens: output,
+  cached_tokens = 0,
+  reasoning_tokens = 0,
+}: Usage): Fields {
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens },
+    total_tokens: input + output,
+  };
 }

@@ -41,12 +41,27 @@ export function endUnfinished(
   message: string,
 ): void {
   const code: FailureCode = state === 'expired' ? 'deadline' : 'cancelled';
-  const error = { message, code, retryable: false };
+  const error = withUsage(job, { message, code, retryable: false }, usageSoFar(core, job));
   const worker_id = job.state === 'leased' ? job.worker_id : null;
   const { attempts, attempt_errors } = job;
   revoke(core, worker_id, job.id, reason);
   const by = reason === 'caller_gone' ? 'caller' : 'queue';
   endJob(core, job, { state, worker_id, attempts, attempt_errors, result: null, error }, by);
+}
+
+/** Returns the tokens that a running attempt has reported; its worker reports all of them once it has stopped. */
+function usageSoFar(core: Core, job: Job): Usage | undefined {
+  if (job.state !== 'leased') return undefined;
+  const worker = job.worker_id === null ? null : core.workers.lastOf(job.worker_id);
+  const generated = worker?.charges.get(job.fence_token)?.seen ?? 0;
+  return { prompt_tokens: 0, completion_tokens: generated, estimated: true };
+}
+
+/** Returns the failure of an attempt with the tokens that the attempt used. The row of a stored job keeps them. */
+export function withUsage({ mode }: Pick<Job, 'mode'>, failure: Failure, told: Usage | undefined): Failure {
+  if (mode !== 'stored' || told === undefined) return failure;
+  const { model: _, ...usage } = told;
+  return { ...failure, usage };
 }
 
 /** Breaks off the answer that a relay carries, since the caller, or a reader of a stored job, still waits for it. */
@@ -122,7 +137,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const earlier = attemptErrors(job).filter(({ fence_token }) => fence_token !== job.fence_token);
   const attempts = earlier.length + 1;
   const error: AttemptError = {
-    ...failure,
+    ...withUsage(job, failure, more.usage),
     attempt: attempts,
     fence_token: job.fence_token,
     ...(job.worker_id === null ? {} : { worker_id: job.worker_id }),
@@ -150,7 +165,14 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   endJob(
     core,
     job,
-    { state: 'failed', worker_id, attempts, attempt_errors, result: null, error: failure },
+    {
+      state: 'failed',
+      worker_id,
+      attempts,
+      attempt_errors,
+      result: null,
+      error: withUsage(job, failure, more.usage),
+    },
     by,
     { usage: more.usage },
   );

@@ -12,7 +12,7 @@ import {
 import { duration } from '../../protocol/text.ts';
 import { usageIn } from '../attempts/account.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
-import { endJob, failAttempt, releaseAttempt } from '../attempts/end.ts';
+import { endJob, failAttempt, releaseAttempt, withUsage } from '../attempts/end.ts';
 import { emit } from '../events/projection.ts';
 import type { Job } from '../job.ts';
 import { timesOf } from '../job.ts';
@@ -43,10 +43,11 @@ export function settleError(core: Core, worker: Worker, frame: JobError): void {
     // The worker saw the deadline pass before the queue's alarm did.
     if (error.code === 'deadline' && job.deadline_at !== null) {
       const { worker_id, attempts, attempt_errors } = job;
+      const last = withUsage(job, error, frame.usage);
       endJob(
         core,
         job,
-        { state: 'expired', worker_id, attempts, attempt_errors, result: null, error },
+        { state: 'expired', worker_id, attempts, attempt_errors, result: null, error: last },
         'worker',
         frame,
       );

@@ -127,7 +127,7 @@ export class UsageCounter implements Projection {
       const amounts =
         cancelled === null
           ? { wasted: Math.max(0, tokensOf(usage) - kept) }
-          : this.#restOfCancelled(cancelled, usage);
+          : this.#restOfCancelled(job, cancelled, usage);
       this.#book.gather({ key, amounts }, fence_token);
     } else if (claim === 'unknown' && outcome === 'accepted') this.#countUnknown(worker, frame);
     else if (
@@ -139,10 +139,18 @@ export class UsageCounter implements Projection {
   }
 
   /** Returns what the worker's last frame adds for a cancelled attempt, whose request was counted already. */
-  #restOfCancelled({ told, charge }: Cancelled, usage: Usage | undefined): Partial<UsageAmounts> {
+  #restOfCancelled(
+    job: Job | null,
+    { told, charge }: Cancelled,
+    usage: Usage | undefined,
+  ): Partial<UsageAmounts> {
     if (usage === undefined) return {};
     if (charge !== null) this.#charges.settle(charge, usage);
     const tokens = tokenAmounts(usage);
+    if (job?.mode === 'stored') {
+      const { model: _, ...all } = usage;
+      this.#book.reported(job.id, { ...all, completion_tokens: Math.max(told, tokens.output) });
+    }
     return { ...tokens, output: Math.max(0, tokens.output - told) };
   }
 

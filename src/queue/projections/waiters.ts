@@ -1,11 +1,12 @@
 import { isSettled, type JobView } from '../../protocol/index.ts';
-import type { JobEvent } from '../events/event.ts';
+import type { JobEvent, OtherEvent } from '../events/event.ts';
 import { type Projection, sooner } from '../events/projection.ts';
 import { type FollowedJob, maySee, type ToldJob, type Viewer } from '../rpc.ts';
 import { liveAnswerOf } from '../state/fences.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readOutputCursor } from '../store/jobs-table.ts';
+import { UsageBook } from './usage-book.ts';
 
 interface Waiter {
   /** The time at which the call is answered whatever the job's state is, epoch ms. */
@@ -62,6 +63,8 @@ export class Waiters implements Projection {
   readonly settled = new WaitingCalls();
   /** Calls that are answered when a job settles or is given to a worker. */
   readonly followers = new WaitingCalls();
+  /** Calls that are answered when the worker of a cancelled job has reported what it used. */
+  readonly used = new WaitingCalls();
   readonly #core: Core;
   readonly #viewOf = (jobId: string): JobView | null => get(this.#core, jobId, null);
 
@@ -75,12 +78,19 @@ export class Waiters implements Projection {
     if (ending !== undefined || step === 'dispatched') this.followers.tell(job.id, this.#viewOf);
   }
 
+  onOther(event: OtherEvent): void {
+    if (event.kind !== 'settled_aside' || event.job?.mode !== 'stored') return;
+    const { job, frame } = event;
+    if (frame.fence_token === job.fence_token) this.used.tell(job.id, this.#viewOf);
+  }
+
   get dueAt(): number | null {
-    return sooner(this.settled.soonest, this.followers.soonest);
+    return sooner(this.used.soonest, sooner(this.settled.soonest, this.followers.soonest));
   }
 
   due(): void {
-    for (const calls of [this.settled, this.followers]) calls.expire(this.#core.now(), this.#viewOf);
+    for (const calls of [this.settled, this.followers, this.used])
+      calls.expire(this.#core.now(), this.#viewOf);
   }
 }
 
@@ -97,6 +107,25 @@ export function wait(core: Core, jobId: string, waitMs: number, viewer: Viewer, 
   const view = get(core, jobId, viewer);
   if (view === null || isSettled(view.state) || waitMs <= 0) answer(view);
   else core.projections.get(Waiters).settled.add(jobId, { until: core.now() + waitMs, answer });
+}
+
+/**
+ * Answers with a job as soon as all that was counted of it is known, or after `waitMs` as it is then: the worker of one
+ * that was cancelled, or whose deadline passed, while it ran reports what it used once it has stopped. The error of such
+ * a job then has that, beyond what its row has, as long as this process remembers it.
+ */
+export function used(core: Core, jobId: string, waitMs: number, viewer: Viewer, answer: Answer): void {
+  const view = get(core, jobId, viewer);
+  const book = core.projections.get(UsageBook);
+  const worker = view?.worker_id == null ? null : core.workers.byId(view.worker_id);
+  const isAwaited =
+    view !== null && worker?.session.extended === true && book.isReportAwaited(view.fence_token);
+  const told: Answer = (job) => {
+    const usage = job?.error ? book.reportedOf(job.id) : undefined;
+    answer(usage === undefined ? job : { ...job!, error: { ...job!.error!, usage } });
+  };
+  if (!isAwaited || waitMs <= 0) told(view);
+  else core.projections.get(Waiters).used.add(jobId, { until: core.now() + waitMs, answer: told });
 }
 
 /**

@@ -86,12 +86,11 @@ export class CompletionWatch {
   #failure: StreamFailure | null = null;
   readonly #finished = new Set<number>();
   readonly #reported = new ReportedUsage();
+  /** Whether only events whose type says so bring tokens; else all do but the first and the last. */
+  readonly #hasDeltas: boolean;
   #events = 0;
-  /**
-   * The number of events for which no token is counted: the first opens the answer, and a usage includes the events
-   * before it.
-   */
-  #eventsCounted = 1;
+  /** The number of events for which no token is counted, since a usage includes them or they bring none. */
+  #eventsCounted: number;
 
   /**
    * @param path the path of the request, which decides how its API reports errors
@@ -101,6 +100,8 @@ export class CompletionWatch {
     this.#reader = new EventReader(mostBytes);
     this.#dialect = dialectOf(path);
     this.#hasBegun = !hasChoices(path);
+    this.#hasDeltas = this.#dialect === 'responses';
+    this.#eventsCounted = this.#hasDeltas ? 0 : 1;
   }
 
   /** Takes a piece of the stream. Returns the events that it completes, or null. */
@@ -147,12 +148,12 @@ export class CompletionWatch {
   }
 
   /**
-   * A lower bound of what the answer used: the tokens that the engine has reported, and one for each event since; null:
-   * no event has come.
+   * A lower bound of what the answer used: the tokens that the engine has reported, and one for each event since that
+   * brings some; null: none has come.
    */
   get estimate(): Usage | null {
-    if (this.#events === 0) return null;
-    const since = this.#events - this.#eventsCounted - (this.isDone ? 1 : 0);
+    if (this.#events === 0 && this.#reported.completionTokens === null) return null;
+    const since = this.#events - this.#eventsCounted - (this.isDone && !this.#hasDeltas ? 1 : 0);
     const { model, completionTokens } = this.#reported;
     return {
       prompt_tokens: 0,
@@ -166,7 +167,7 @@ export class CompletionWatch {
   #look(events: Events): void {
     const { text, isWhole } = events;
     const isPart = !isWhole || this.#part !== '';
-    this.#events += countEvents(text, this.#part !== '');
+    this.#events += this.#hasDeltas ? countDeltas(text) : countEvents(text, this.#part !== '');
     events.isMarked = this.#mark(isPart ? this.#tail + text : text);
     if (isPart) this.#readParts(text, isWhole);
     else if (!this.#hasBegun || (events.isMarked && SAYS.test(text))) this.#readEvents(events.list, 0);
@@ -211,6 +212,14 @@ export class CompletionWatch {
     for (const choice of finished) this.#finished.add(choice);
   }
 }
+
+/** Counts the events of `/v1/responses` that bring tokens; others begin and end its items and parts. */
+function countDeltas(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(DELTA); at >= 0; at = text.indexOf(DELTA, at + DELTA.length)) count += 1;
+  return count;
+}
+const DELTA = '.delta"';
 
 /** Tells whether the closing event is among these events, the last of which may lack the end of its line. */
 function isEnd(events: string): boolean {

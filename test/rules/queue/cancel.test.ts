@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { result } from '../../support/job-frames.ts';
+import { failure, result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
+import { usage } from '../../support/usage-bench.ts';
 
 describe('a cancellation', () => {
   it('cancels a leased job, revokes it, and calls its late result stale', () => {
@@ -24,6 +25,57 @@ describe('a cancellation', () => {
     queue.say(worker, result(worker.lastJob()));
     expect(queue.queue.do('cancel', id, 'cancelled', null)).toMatchObject({ state: 'succeeded' });
     expect(queue.queue.do('cancel', 'ghost', 'cancelled', null)).toBeNull();
+  });
+});
+
+describe('the record of a job that was ended while it ran', () => {
+  const USED = { prompt_tokens: 10, completion_tokens: 7, cached_tokens: 4, estimated: true };
+  const LOAD = (fence: number, tokens: number) => ({
+    ...{ type: 'load', running: 1, waiting: 0, kv_cache_usage: 0, slots_free: 0 },
+    generated: [[fence, tokens]],
+  });
+  const usageOf = (queue: QueueHarness, id: string) => queue.queue.read('get', id, null)!.error?.usage;
+
+  it.each(['cancelled', 'expired'])('is told with what its worker reports, as that is counted: %s', (end) => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ ...(end === 'expired' && { deadline_seconds: 5 }) });
+    const job = worker.lastJob();
+    queue.say(worker, LOAD(job.fence_token, 3));
+    if (end === 'cancelled') queue.queue.do('cancel', id, 'cancelled', null);
+    else queue.advance(6);
+    expect(usageOf(queue, id)).toEqual({ prompt_tokens: 0, completion_tokens: 3, estimated: true });
+    const told: unknown[] = [];
+    queue.queue.wait('used', id, 2000, null, (view) => told.push(view?.error?.usage));
+    expect(told).toEqual([]);
+    queue.say(worker, failure(job, { code: 'cancelled', usage: { ...USED, model: 'tiny' } }));
+    expect(told).toEqual([USED]);
+    expect(usage(queue)).toMatchObject([{ input: 10, output: 7, cached: 4, wasted: 0 }]);
+    queue.queue.wait('used', id, 2000, null, (view) => told.push(view?.error?.usage));
+    expect(told).toEqual([USED, USED]);
+    // A job that is settled stays as it is.
+    expect(usageOf(queue, id)).toEqual({ prompt_tokens: 0, completion_tokens: 3, estimated: true });
+  });
+
+  it('has what was known when its worker does not report', () => {
+    const queue = new QueueHarness();
+    queue.worker('w');
+    const id = queue.job();
+    queue.queue.do('cancel', id, 'cancelled', null);
+    const told: unknown[] = [];
+    queue.queue.wait('used', id, 2000, null, (view) => told.push(view?.error?.usage));
+    queue.advance(3);
+    expect(told).toMatchObject([{ completion_tokens: 0 }]);
+  });
+
+  it('has what each failed attempt used', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 1 });
+    queue.say(worker, failure(worker.lastJob(), { code: 'engine_died', usage: { ...USED, model: 'tiny' } }));
+    expect(usageOf(queue, id)).toEqual(USED);
+    expect(queue.queue.read('get', id, null)!.attempt_errors).toMatchObject([{ usage: USED }]);
+    expect(usage(queue)).toMatchObject([{ wasted: 17 }]);
   });
 });
 

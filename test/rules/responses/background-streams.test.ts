@@ -166,7 +166,8 @@ describe('the stream of a response in the background', () => {
     const first = stream();
     first.say(...engineEvents().slice(0, 6));
     await harness.advance(100);
-    harness.error(worker, { code: 'engine_died', error: 'it is gone', retryable: true });
+    const usage = { prompt_tokens: 8, completion_tokens: 2, estimated: true };
+    harness.error(worker, { code: 'engine_died', error: 'it is gone', retryable: true, usage });
     first.break();
     await harness.advance(10_000);
     const all = await harness.events(id);
@@ -177,6 +178,7 @@ describe('the stream of a response in the background', () => {
     const { response } = (await harness.object.get(id, null))!;
     expect(response).toMatchObject({
       ...failed,
+      usage: { input_tokens: 8, output_tokens: 2, total_tokens: 10 },
       output: [{ status: 'incomplete', content: [{ text: 'Once upon ' }] }],
     });
     // A second answer would have other words.

@@ -91,6 +91,45 @@ describe('a response in the background', () => {
     expect(await harness.object.cancel(other.id, null)).toMatchObject({ status: 'completed' });
   });
 
+  describe('has the usage of what was generated when it is cancelled', () => {
+    const used = { prompt_tokens: 9, completion_tokens: 4, cached_tokens: 1, estimated: true };
+    const usage = {
+      ...{ input_tokens: 9, output_tokens: 4, total_tokens: 13 },
+      input_tokens_details: { cached_tokens: 1 },
+      output_tokens_details: { reasoning_tokens: 0 },
+    };
+    const report = () =>
+      harness.error(worker, { error: 'revoked', code: 'cancelled', retryable: false, usage: used });
+
+    it('in the answer to the cancellation', async () => {
+      harness.reportMs = 2000;
+      const { id } = await harness.create({});
+      const cancelled = harness.object.cancel(id, null);
+      await settled();
+      report();
+      expect(await cancelled).toMatchObject({ status: 'cancelled', usage });
+      expect(await viewOf(id)).toEqual(await cancelled);
+    });
+
+    it('where its job was cancelled, as soon as the worker has reported', async () => {
+      const { id } = await harness.create({});
+      harness.queue.queue.do('cancel', id, 'cancelled', null);
+      harness.queue.queue.answerListeners();
+      await settled();
+      expect(await viewOf(id)).toMatchObject({ status: 'cancelled', usage: { total_tokens: 0 } });
+      report();
+      expect((await viewOf(id)).usage).toEqual(usage);
+      harness.restart();
+      expect((await viewOf(id)).usage).toEqual(usage);
+    });
+
+    it('which is nothing where no engine has begun it', async () => {
+      harness.queue.drop(worker);
+      const { id } = await harness.create({});
+      expect(await harness.object.cancel(id, null)).toMatchObject({ usage: { total_tokens: 0 } });
+    });
+  });
+
   it('is not deleted while it runs', async () => {
     const { id } = await harness.create({});
     expect(await harness.object.remove(id, null)).toBe('running');

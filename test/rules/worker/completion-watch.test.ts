@@ -178,6 +178,19 @@ describe('a completion that passes by', () => {
     expect(new CompletionWatch().estimate).toBeNull();
   });
 
+  it('estimates what has come of a response by the events that bring tokens', () => {
+    const watch = new CompletionWatch('/v1/responses');
+    const say = (type: string, more: object = {}) =>
+      watch.see(Buffer.from(`event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`));
+    expect(watch.estimate).toBeNull();
+    for (const type of ['created', 'in_progress']) say(`response.${type}`, { response: { model: 'tiny' } });
+    say('response.output_item.added', { item: {} });
+    say('response.content_part.added', { part: {} });
+    for (const delta of ['one', 'said ".delta"', 'three']) say('response.output_text.delta', { delta });
+    say('response.output_text.done', { text: 'all' });
+    expect(watch.estimate).toMatchObject({ prompt_tokens: 0, completion_tokens: 3, estimated: true });
+  });
+
   it('has no usage where the engine tells none, or a text only speaks of it', () => {
     const watch = new CompletionWatch();
     watch.see(Buffer.from('data: {"usage":null,"text":"\\"usage\\":{\\"prompt_tokens\\":5}"}\n\n'));

@@ -8,15 +8,21 @@ import type { BackgroundAsk } from '../object/ports.ts';
 /** The name of the one listener that all responses in the background of a queue share. */
 export const LISTENER = 'responses';
 
+/** The worker of a response that is cancelled is waited for this long, ms, so that it tells what the response used. */
+const REPORT_MS = 2000;
+
 /** Returns the calls that the object of a queue id's responses makes to other objects, in the same way as the gateway. */
 export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
   const whole = async (job: ToldJob | null) => job && (await wholeJob(env, queueId, job));
+  const used = async (id: string, waitMs: number) =>
+    whole(await callQueue(env, queueId, (queue) => queue.used(id, waitMs, null)));
   return {
     ...settledJobs(env, queueId, LISTENER),
-    job: async (id) => whole(await callQueue(env, queueId, (queue) => queue.get(id, null))),
+    job: (id, waitMs) => used(id, waitMs),
     cancel: async (id) => {
-      const job = await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null));
-      return job !== null && 'result' in job ? await whole(job) : null;
+      const cancelled = await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null));
+      if (cancelled === null || !('result' in cancelled)) return null;
+      return await used(id, REPORT_MS);
     },
     follow: async (id, fence, waitMs) => {
       const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));

@@ -1,6 +1,6 @@
 import { isSettled, type JobView } from '../../../protocol/index.ts';
 import { followResponse } from './follower.ts';
-import { endOfJob, type JobEnd } from './job-end.ts';
+import { endOfJob, type JobEnd, NOTHING_USED } from './job-end.ts';
 import type { BackgroundPorts } from './ports.ts';
 import { attempt, end, NO_JOB, running } from './progress.ts';
 import { Readers } from './readers.ts';
@@ -48,7 +48,7 @@ export class Background {
 
   /** Brings a response up to what its job is now. */
   async refresh(id: string): Promise<void> {
-    const job = await this.#ports.ask.job(id);
+    const job = await this.#ports.ask.job(id, 0);
     if (job !== null) this.#take(id, job);
   }
 
@@ -56,7 +56,7 @@ export class Background {
   async cancel(id: string): Promise<void> {
     const job = await this.#ports.ask.cancel(id);
     if (job !== null) this.#take(id, job);
-    else this.#end(id, { kind: 'cancelled' });
+    else this.#end(id, { kind: 'cancelled', usage: NOTHING_USED });
   }
 
   /** Resolves when there are further events of a response, when it has ended, or after `waitMs`. */
@@ -118,6 +118,8 @@ export class Background {
   #takes(job: JobView): boolean {
     try {
       this.#take(job.id, job);
+      if (job.state === 'cancelled' || job.state === 'expired')
+        this.#ports.background(this.#takeUsage(job.id));
       return true;
     } catch (error) {
       this.#ports.log('warn', 'the end of a response in the background could not be stored; trying again', {
@@ -126,6 +128,13 @@ export class Background {
       });
       return false;
     }
+  }
+
+  /** Takes what a job used that was ended while it ran. */
+  async #takeUsage(id: string): Promise<void> {
+    // A request for the response asks again.
+    const job = await this.#ports.ask.job(id, QUESTION_MS).catch(() => null);
+    if (job !== null) this.#take(id, job);
   }
 
   /** Takes what a job is now. */

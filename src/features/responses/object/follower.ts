@@ -1,7 +1,7 @@
 import { brokenOf } from '../../../asking/attempt-loop.ts';
 import { EventCutter, isSettled } from '../../../protocol/index.ts';
 import type { Fields } from '../types.ts';
-import { eventsIn, isOutput } from './job-end.ts';
+import { eventsIn, isOutput, usedBy } from './job-end.ts';
 import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './ports.ts';
 import { attempt, BROKE_OFF, end, output, running } from './progress.ts';
 
@@ -42,7 +42,7 @@ export async function followResponse(id: string, ports: FollowPorts): Promise<vo
     if (followed === null || job === undefined || isSettled(job.state)) {
       if (running(on, id) !== null) await sleep(PAUSE_MS);
     } else if (isMixed(ports, id, followed)) {
-      end(on, id, BROKE_OFF);
+      end(on, id, { ...BROKE_OFF, usage: usedBy(job) });
       ended();
       tell(id);
       await ask.cancel(id).catch(() => {});

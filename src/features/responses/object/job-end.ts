@@ -1,4 +1,11 @@
-import { engineMessage, eventData, fieldsOf, type JobView, splitEvents } from '../../../protocol/index.ts';
+import {
+  engineMessage,
+  eventData,
+  fieldsOf,
+  type JobView,
+  splitEvents,
+  type Usage,
+} from '../../../protocol/index.ts';
 import { jsonObject, type ResponseError } from '../response-object.ts';
 import { type Fields, isFinal } from '../types.ts';
 
@@ -13,13 +20,19 @@ export type JobEnd =
       /** The events of the engine between the beginning and the end of the response; empty if it did not stream. */
       events: Fields[];
     }
-  | { kind: 'failed'; error: ResponseError }
-  | { kind: 'cancelled' };
+  | {
+      kind: 'failed';
+      error: ResponseError;
+      /** The tokens that the attempts used; undefined: they are not known. */
+      usage?: Usage | undefined;
+    }
+  | { kind: 'cancelled'; usage: Usage };
 
 /** Returns what a settled job has come to. */
 export function endOfJob(job: JobView): JobEnd {
-  if (job.state === 'cancelled') return { kind: 'cancelled' };
-  if (job.state !== 'succeeded') return { kind: 'failed', error: errorOf(job) };
+  if (job.state === 'cancelled') return { kind: 'cancelled', usage: job.error?.usage ?? NOTHING_USED };
+  if (job.state === 'expired') return { kind: 'failed', error: errorOf(job), usage: job.error?.usage };
+  if (job.state !== 'succeeded') return { kind: 'failed', error: errorOf(job), usage: usedBy(job) };
   const { status, body } = fieldsOf(fieldsOf(job.result).response);
   if (Number(status) >= 300) return failed(engineMessage(body) ?? 'The engine refused the request.');
   const events: Fields[] = typeof body === 'string' ? eventsIn(body) : [];
@@ -28,6 +41,23 @@ export function endOfJob(job: JobView): JobEnd {
   if (!isFinal(String(response.status)) || response.status === 'cancelled')
     return failed('The engine ended the response before it was finished.');
   return { kind: 'response', response, events: events.filter(({ type }) => isOutput(type)) };
+}
+
+/** The usage of a response that no engine has begun. */
+export const NOTHING_USED: Usage = { prompt_tokens: 0, completion_tokens: 0 };
+
+/** Returns the tokens that the failed attempts at a job used, as the queue counts them; undefined: none are known. */
+export function usedBy({ attempt_errors }: Pick<JobView, 'attempt_errors'>): Usage | undefined {
+  const known = attempt_errors.flatMap(({ usage }) => (usage === undefined ? [] : [usage]));
+  if (known.length === 0) return undefined;
+  const sum = (count: (usage: Usage) => number | undefined) =>
+    known.reduce((all, usage) => all + (count(usage) ?? 0), 0);
+  return {
+    prompt_tokens: sum((usage) => usage.prompt_tokens),
+    completion_tokens: sum((usage) => usage.completion_tokens),
+    cached_tokens: sum((usage) => usage.cached_tokens),
+    reasoning_tokens: sum((usage) => usage.reasoning_tokens),
+  };
 }
 
 /** Returns whether an event is part of a response's output, which is neither its beginning nor its end. */

@@ -229,7 +229,11 @@ export class ResponsesObject implements HostedObject {
   /** Returns a response; null: there is none. */
   async get(id: string, viewer: chains.Viewer): Promise<ResponseView | null> {
     const known = chains.visible(this.#on.sql, id, viewer);
-    if (known?.ended_at === null) await this.#background.refresh(id).catch(() => {});
+    // What one used that was ended while it ran is known only when its worker has stopped.
+    const mayChange =
+      known?.is_background &&
+      (known.ended_at === null || known.status === 'cancelled' || known.status === 'failed');
+    if (mayChange) await this.#background.refresh(id).catch(() => {});
     const found = chains.visible(this.#on.sql, id, viewer);
     return found && { response: viewOf(this.#on.sql, found), is_streamed: found.is_streamed };
   }

@@ -4,9 +4,12 @@ import type * as chains from './chains.ts';
 
 /** The calls by which the object asks about the jobs of responses in the background; a job has its response's id. */
 export interface BackgroundAsk extends SettledJobs {
-  /** Returns a job with its result; null: there is none. */
-  job(id: string): Promise<JobView | null>;
-  /** Cancels a job, unless it has settled. @returns as `job` */
+  /**
+   * Returns a job with its result; null: there is none.
+   * @param waitMs how long the worker of a cancelled one is waited for, which tells what the job used
+   */
+  job(id: string, waitMs: number): Promise<JobView | null>;
+  /** Cancels a job, unless it has settled, and waits a moment until its worker has told what it used. @returns as `job` */
   cancel(id: string): Promise<JobView | null>;
   /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
   follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
@@ -15,7 +18,7 @@ export interface BackgroundAsk extends SettledJobs {
 }
 
 export interface FollowedJob {
-  job: Pick<JobView, 'state' | 'fence_token'>;
+  job: Pick<JobView, 'state' | 'fence_token' | 'attempt_errors'>;
   /** Where the answer of the attempt can be read; null: nowhere. */
   live: { worker_id: string; stream_id: number } | null;
 }

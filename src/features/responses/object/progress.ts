@@ -1,15 +1,15 @@
 import { remainder, withSaidIds } from '../remainder.ts';
-import { endedResponse, type ResponseError, withOwnFields } from '../response-object.ts';
+import { endedResponse, withOwnFields } from '../response-object.ts';
 import { type ResponseEvent, saidOf } from '../said.ts';
-import type { Fields } from '../types.ts';
+import { type Fields, usageOf } from '../types.ts';
 import * as chains from './chains.ts';
 import { allEvents, appendEvents, countEvents } from './event-log.ts';
 import { isOutput, type JobEnd } from './job-end.ts';
 import { findResponse, type StoredResponse, saveResponse } from './tables.ts';
 
 /**
- * The steps of a response in the background, each one commit. None changes a response that is final, so a step that
- * comes late or twice changes nothing.
+ * The steps of a response in the background, each one commit. None changes a response that is final, but for the usage
+ * of one whose job was ended while it ran, so a step that comes late or twice changes nothing.
  */
 
 /** The number of events before the first of the output. */
@@ -88,7 +88,7 @@ const OF_THE_DATABASE = /SQLITE_(?!TOOBIG)/;
  */
 function settle(on: chains.Responses, id: string, wanted: JobEnd, fence: number): void {
   const row = running(on, id);
-  if (row === null) return;
+  if (row === null) return correctUsage(on, id, wanted);
   const isMixed = row.has_output && wanted.kind === 'response' && fence !== row.fence;
   const events = row.is_streamed ? (allEvents(on.sql, row) as ResponseEvent[]) : [];
   const beginning =
@@ -107,12 +107,12 @@ function settle(on: chains.Responses, id: string, wanted: JobEnd, fence: number)
   chains.end(on, { ...row, events_until }, endedResponse(response));
 }
 
-export const NO_JOB: JobEnd = {
+export const NO_JOB: FailedEnd = {
   kind: 'failed',
   error: { code: 'server_error', message: 'The queue has no job for this response.' },
 };
 
-const NOT_STORABLE: JobEnd = {
+const NOT_STORABLE: FailedEnd = {
   kind: 'failed',
   error: {
     code: 'server_error',
@@ -120,7 +120,17 @@ const NOT_STORABLE: JobEnd = {
   },
 };
 
-export const BROKE_OFF: JobEnd = {
+/** Writes the usage of a response whose job was ended while it ran: the worker reports it once its engine has stopped. */
+function correctUsage({ sql }: chains.Responses, id: string, wanted: JobEnd): void {
+  const row = findResponse(sql, id);
+  if (row?.status !== wanted.kind || wanted.usage === undefined) return;
+  const body = JSON.stringify({ ...JSON.parse(row.body), usage: usageOf(wanted.usage) });
+  if (body !== row.body) saveResponse(sql, { ...row, body });
+}
+
+type FailedEnd = Extract<JobEnd, { kind: 'failed' }>;
+
+export const BROKE_OFF: FailedEnd = {
   kind: 'failed',
   error: {
     code: 'server_error',
@@ -161,8 +171,9 @@ function beginningOf(row: StoredResponse): ResponseEvent[] {
 function responseOf(row: StoredResponse, ending: JobEnd, output: Fields[]): Fields {
   const begun = begunOf(row);
   if (ending.kind === 'response') return withReason(withOwnFields(ending.response, begun));
-  const error: ResponseError | null = ending.kind === 'failed' ? ending.error : null;
-  return { ...begun, status: ending.kind, error, output };
+  const error = ending.kind === 'failed' ? ending.error : null;
+  const usage = ending.usage === undefined ? null : usageOf(ending.usage);
+  return { ...begun, status: ending.kind, error, usage, output };
 }
 
 /** Returns a response of an engine that says why it is no whole one; an error gets one of OpenAI's codes. */
