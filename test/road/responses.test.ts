@@ -1,6 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { childrenOf, commandLine, signal } from '../soak/proc.ts';
 import { until } from '../support/poll.ts';
-import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
+import {
+  engineRunning,
+  type QueueProcess,
+  readyWorker,
+  setPace,
+  startQueue,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
 
 /** Responses are stored by the queue, whichever worker makes them. */
 let queue: QueueProcess;
@@ -69,6 +78,48 @@ describe('a response', () => {
     workers[0]!.process.kill('SIGKILL');
     await until(async () => (await make()).status === 'incomplete', 'the other worker answers');
     for (const { id } of made) expect((await ask('GET', `/v1/responses/${id}`)).status).toBe(200);
+  });
+});
+
+describe('a stream that its caller waits for', () => {
+  const begin = async () => {
+    await setPace(workers[1]!.engineUrl, 50);
+    const body = { model: 'tiny', input: 'hi', max_output_tokens: 200, ignore_eos: true, stream: true };
+    const response = await fetch(`${queue.url}/v1/responses`, { method: 'POST', body: JSON.stringify(body) });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    const read = async (goesOn: () => boolean) => {
+      while (goesOn()) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        text += value;
+      }
+      return text;
+    };
+    await read(() => text.split('output_text.delta"').length < 6);
+    const [, id] = /"id":"(resp_[^"]+)"/.exec(text)!;
+    return { id: id!, reader, read };
+  };
+
+  it('is cancelled when the caller leaves, and then not found', async () => {
+    const { id, reader } = await begin();
+    await reader.cancel();
+    await until(async () => (await engineRunning(workers[1]!.engineUrl)) === 0, 'the engine has stopped');
+    expect(await ask('GET', `/v1/responses/${id}`)).toMatchObject({ status: 404 });
+  });
+
+  it('has failed when its worker dies, and keeps what was said', async () => {
+    const { id, read } = await begin();
+    const { pid } = workers[1]!.process;
+    signal(childrenOf(pid).find((child) => commandLine(child).includes('programs/worker.js'))!, 'SIGKILL');
+    const text = await read(() => true);
+    const last = JSON.parse(/event: response.failed\ndata: (.*)\n\n$/.exec(text)![1]!).response;
+    expect(last).toMatchObject({ id, status: 'failed', error: { code: 'server_error' } });
+    const deltas = [...text.matchAll(/"delta": ?("(?:[^"\\]|\\.)*")/g)];
+    const said = deltas.map(([, delta]) => JSON.parse(delta!)).join('');
+    expect(said).not.toBe('');
+    expect(last.output).toMatchObject([{ status: 'incomplete', content: [{ text: said }] }]);
+    expect(JSON.parse((await ask('GET', `/v1/responses/${id}`)).text)).toEqual(last);
   });
 });
 

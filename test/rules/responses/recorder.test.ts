@@ -23,12 +23,13 @@ function streamed(pieces: string[], breaks: boolean): Response {
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
 }
 
-async function pass(pieces: string[], breaks = false) {
+async function pass(pieces: string[], breaks = false, isLeft = false) {
   const kept: EndedResponse[] = [];
   let lost = 0;
   const response = await recorded(streamed(pieces, breaks), {
     fields: { id: 'resp_ours' },
     keep: async (ended) => void kept.push(ended),
+    isLeft: () => isLeft,
     lost: async () => {
       lost += 1;
     },
@@ -60,6 +61,30 @@ describe('a stream that breaks off', () => {
     expect(lost()).toBe(0);
   });
 
+  it('keeps the output so far, with incomplete items', async () => {
+    const part = { type: 'output_text', text: '', annotations: [] };
+    const said = (type: string, fields: Fields) => eventText({ type: `response.${type}`, ...fields });
+    const item = { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+    const of = { output_index: 1, content_index: 0, item_id: 'msg_1' };
+    const reasoning = { id: 'rs_1', type: 'reasoning', summary: [], content: [] };
+    const pieces = [
+      CREATED,
+      said('output_item.added', { output_index: 0, item: reasoning }) +
+        said('output_item.done', { output_index: 0, item: { ...reasoning, status: 'completed' } }),
+      said('output_item.added', { output_index: 1, item }) + said('content_part.added', { ...of, part }),
+      said('output_text.delta', { ...of, delta: 'no "error" ' }),
+      said('output_text.delta', { ...of, delta: 'yet' }) +
+        said('output_text.delta', { delta: 'x' }).slice(0, 30),
+    ];
+    const { response, kept } = await pass(pieces, true);
+    const output = [
+      { ...reasoning, status: 'completed' },
+      { ...item, status: 'incomplete', content: [{ ...part, text: 'no "error" yet' }] },
+    ];
+    expect(eventsIn(await response.text()).at(-1)).toMatchObject({ response: { status: 'failed', output } });
+    expect(kept[0]!.output.map(({ json }) => JSON.parse(json))).toEqual(output);
+  });
+
   it('stays an error where no response has begun', async () => {
     const { response, kept, lost } = await pass([ERROR]);
     expect(await response.text()).toBe(ERROR);
@@ -75,6 +100,12 @@ it('a caller that leaves in the middle leaves no response', async () => {
   const reader = response.body!.getReader();
   await reader.read();
   await reader.cancel();
+  expect([kept, lost()]).toEqual([[], 1]);
+});
+
+it('an answer that breaks off since its caller has left leaves no response either', async () => {
+  const { response, kept, lost } = await pass([CREATED, DELTA], true, true);
+  expect(await response.text()).not.toContain('response.failed');
   expect([kept, lost()]).toEqual([[], 1]);
 });
 
@@ -99,7 +130,12 @@ it('an answer in one piece says when it was completed, as the engine says it whe
     const kept: EndedResponse[] = [];
     const keep = async (ended: EndedResponse) => void kept.push(ended);
     const answer = Response.json({ ...RESPONSE, status: 'completed', ...given });
-    const response = await recorded(answer, { fields: {}, keep, lost: async () => {} });
+    const response = await recorded(answer, {
+      fields: {},
+      keep,
+      isLeft: () => false,
+      lost: async () => {},
+    });
     expect(Object(await response.json()).completed_at).toEqual(told);
     expect(Object(JSON.parse(kept[0]!.body)).completed_at).toEqual(told);
   }

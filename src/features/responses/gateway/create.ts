@@ -88,7 +88,8 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       if (!fields.store) return await unlock();
       await callResponses(env, queueId, (responses) => responses.keep(asked, ended, viewer));
     };
-    const recording = { fields: ownFields(asked, fields.metadata), keep, lost: unlock };
+    const isLeft = () => hangUp.hasHappened;
+    const recording = { fields: ownFields(asked, fields.metadata), keep, isLeft, lost: unlock };
     return await answer(env, request, attempted, hangUp, {
       passing: async (engineAnswer) => {
         try {

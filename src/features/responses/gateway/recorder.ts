@@ -1,5 +1,6 @@
 import { EventCutter, engineMessage, eventData, splitEvents } from '../../../protocol/index.ts';
 import { endedResponse, eventText, jsonObject, type ResponseError } from '../response-object.ts';
+import { type ResponseEvent, Said } from '../said.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
 /** The actions of the gateway while the answer of an engine goes to the caller. */
@@ -8,6 +9,8 @@ export interface Recording {
   fields: Fields;
   /** Stores the end of the response, before the caller reads of it. */
   keep(ended: EndedResponse): Promise<void>;
+  /** Says whether the caller has left, which breaks off the answer. */
+  isLeft(): boolean;
   /** Is called if the answer ends without a response. */
   lost(): Promise<void>;
 }
@@ -48,7 +51,8 @@ function wholeOf(response: Fields, { fields }: Recording): Fields {
 
 /**
  * Passes an engine's stream on. One that breaks off after its beginning ends with `response.failed` instead of an error
- * event or a broken connection: nothing else tells a caller of this API that its response is over.
+ * event or a broken connection: nothing else tells a caller of this API that its response is over. It has the output
+ * so far.
  */
 function recordedStream(body: ReadableStream<Uint8Array>, recording: Recording): ReadableStream<Uint8Array> {
   const reader = body.getReader();
@@ -92,6 +96,8 @@ class RecordedEvents {
   #next = 0;
   /** The response as it began; null: it has not. */
   #begun: Fields | null = null;
+  /** The output so far: one that breaks off leaves it. */
+  readonly #said = new Said();
   #error = BROKE_OFF;
   #isOver = false;
 
@@ -112,6 +118,7 @@ class RecordedEvents {
     // Most pieces are deltas, whose bytes stay as they are.
     if (!text.includes('"response":') && !text.includes('error')) {
       this.#count(text);
+      for (const event of splitEvents(text)) this.#hear(event);
       return whole;
     }
     const passed: string[] = [];
@@ -123,6 +130,10 @@ class RecordedEvents {
   async end(error: unknown): Promise<Uint8Array> {
     if (this.#isOver) return NOTHING;
     this.#isOver = true;
+    if (this.#recording.isLeft()) {
+      await this.#recording.lost();
+      return NOTHING;
+    }
     if (this.#begun === null) {
       await this.#recording.lost();
       return error === null ? this.#cutter.rest : NOTHING;
@@ -131,6 +142,7 @@ class RecordedEvents {
       ...this.#begun,
       status: 'failed',
       error: { code: 'server_error', message: this.#error } satisfies ResponseError,
+      output: this.#said.outputNow('incomplete'),
     };
     await this.#recording.keep(endedResponse(response));
     return encoder.encode(eventText({ type: 'response.failed', sequence_number: this.#next, response }));
@@ -148,6 +160,11 @@ class RecordedEvents {
     if (at >= 0) this.#next = Number.parseInt(text.slice(at + NUMBER.length), 10) + 1;
   }
 
+  #hear(event: string): void {
+    const data = jsonObject(eventData(event));
+    if (typeof data?.type === 'string') this.#said.push(data as ResponseEvent);
+  }
+
   async #one(event: string): Promise<string> {
     if (this.#begun !== null && !this.#isOver && IS_ERROR.test(event)) {
       const { message, error } = jsonObject(eventData(event)) ?? {};
@@ -155,7 +172,10 @@ class RecordedEvents {
       return '';
     }
     this.#count(event);
-    if (!HAS_RESPONSE.test(event)) return event;
+    if (!HAS_RESPONSE.test(event)) {
+      this.#hear(event);
+      return event;
+    }
     const data = jsonObject(eventData(event));
     const response = Object(data?.response) as Fields;
     if (data === null) return event;
