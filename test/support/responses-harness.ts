@@ -269,6 +269,7 @@ export class ResponsesHarness {
       follow: (id, fence, waitMs) => told((answer) => queue.wait('follow', id, fence, waitMs, null, answer)),
       used: (id) => told((answer) => queue.wait('used', id, this.reportMs, null, answer)),
       get: async (id) => queue.read('get', id, null),
+      ownerOf: async (id) => queue.read('ownerOf', id),
       cancel: async (id, reason) => command(queue.do('cancel', id, reason, null)),
     };
   }

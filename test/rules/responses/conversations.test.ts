@@ -185,8 +185,12 @@ describe('the lock of a conversation', () => {
     const { asked } = await begin({ conversation: id });
     const job = (await harness.object.lockJob(id))!;
     expect(job).toBe(`req-${asked.id}`);
+    const worker = harness.queue.worker('w');
+    harness.queue.request({ job_id: job });
     expect(await harness.object.checkLock(id, job, true)).toBe(false);
     await harness.advance(60_000);
+    const { job_id, fence_token } = worker.lastJob();
+    harness.say(worker, { type: 'job_result', job_id, fence_token, result: {} });
     expect(await harness.object.checkLock(id, job, false)).toBe(false);
     expect(await harness.object.checkLock(id, job, true)).toBe(false);
     harness.restart();
@@ -200,6 +204,38 @@ describe('the lock of a conversation', () => {
     expect(await harness.object.keep(asked, ending('late'), null)).toBe(false);
     expect(await harness.object.checkLock(id, job, true)).toBe(false);
     expect(await texts(id)).toEqual([]);
+  });
+
+  describe('that nobody asks for after its gateway was killed', () => {
+    const isLocked = (id: string) =>
+      harness.database.prepare('SELECT locked_by FROM conversations WHERE id = ?').get(id)!.locked_by !==
+      null;
+
+    it('goes when the queue has not known the request for a while, and the conversation expires', async () => {
+      harness = new ResponsesHarness({ conversations_retention_seconds: 3600 });
+      const id = await conversation();
+      await begin({ conversation: id });
+      harness.restart();
+      await harness.advance(59_000);
+      expect(isLocked(id)).toBe(true);
+      await harness.advance(15_000);
+      expect(isLocked(id)).toBe(false);
+      await harness.advance(3_600_000);
+      expect(await harness.object.getConversation(id, null)).toMatchObject({ status: 404 });
+    });
+
+    it('stays as long as the request runs, however long', async () => {
+      const worker = harness.queue.worker('w');
+      const id = await conversation();
+      const { asked } = await begin({ conversation: id });
+      harness.queue.request({ job_id: `req-${asked.id}` });
+      await harness.advance(600_000);
+      expect(isLocked(id)).toBe(true);
+      const { job_id, fence_token } = worker.lastJob();
+      harness.say(worker, { type: 'job_result', job_id, fence_token, result: {} });
+      await harness.advance(90_000);
+      expect(isLocked(id)).toBe(false);
+    });
   });
 
   describe('of a response in the background', () => {

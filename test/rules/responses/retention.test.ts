@@ -78,6 +78,8 @@ describe('what is stored', () => {
     await harness.advance(3_000_000);
     await harness.object.addItems(used, inputItems('three'), null, null, ROOM);
     const locked = await begin({ conversation: used });
+    harness.queue.worker('w');
+    harness.queue.request({ job_id: `req-${locked.asked.id}` });
     await harness.advance(3_599_000);
     expect(await harness.object.getConversation(idle, null)).toMatchObject({ status: 404 });
     expect(await items(used)).toHaveLength(2);

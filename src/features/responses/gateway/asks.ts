@@ -2,6 +2,7 @@ import type { Env } from '../../../gateway/env.ts';
 import { wholeJob } from '../../../gateway/jobs/job-files.ts';
 import { callQueue } from '../../../gateway/objects/calls.ts';
 import { settledJobs } from '../../../gateway/objects/settled-jobs.ts';
+import { isSettled } from '../../../protocol/index.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
 import type { BackgroundAsk } from '../object/ports.ts';
 
@@ -23,6 +24,10 @@ export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
       const cancelled = await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null));
       if (cancelled === null || !('result' in cancelled)) return null;
       return await used(id, REPORT_MS);
+    },
+    isOver: async (id) => {
+      const found = await callQueue(env, queueId, (queue) => queue.ownerOf(id));
+      return found === null || isSettled(found.state);
     },
     follow: async (id, fence, waitMs) => {
       const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));

@@ -5,6 +5,7 @@ import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from
 import { areLargerThan, insertItems, itemsOf } from './items.ts';
 import { type ItemPage, inputPage, itemView } from './reads.ts';
 import {
+  callersLocks,
   deleteConversation,
   findConversation,
   idleConversations,
@@ -27,6 +28,10 @@ export type ConversationView = Fields & { id: string; object: 'conversation' };
  * answer. If the queue does not know it this many ms later either, its gateway is gone.
  */
 const GONE_AFTER_MS = 10_000;
+/** The queue is asked this often, ms, about the requests for which conversations are locked. */
+const LOOK_MS = 60_000;
+/** It is asked about this many at a time. */
+const LOCKS_AT_ONCE = 50;
 
 /** Makes a conversation. @param storedBytes the most that may be stored for its tenant; null: any */
 export function create(
@@ -159,6 +164,26 @@ export function checkLock({ sql, now }: Responses, id: string, job: string, isOv
   const isFree = since !== null && now() - since >= GONE_AFTER_MS;
   saveConversation(sql, { ...found, ...(isFree ? UNLOCKED : { lock_over_at: since }) });
   return isFree;
+}
+
+/**
+ * Frees the conversations that a gateway left locked when it was killed: the queue does not know the request of their
+ * caller any more. A lock of a response in the background goes with its job.
+ * @param isOver asks the queue about a request
+ */
+export async function freeLost(on: Responses, isOver: (job: string) => Promise<boolean>): Promise<void> {
+  const locks = callersLocks(on.sql, LOCKS_AT_ONCE);
+  await Promise.all(
+    locks.map(async ({ id, lock_job }) => checkLock(on, id, lock_job, await isOver(lock_job))),
+  );
+}
+
+/** Returns when the locks of conversations are looked at next, epoch ms; null: there are none. */
+export function nextLook({ sql, now }: Responses): number | null {
+  const locks = callersLocks(sql, LOCKS_AT_ONCE);
+  if (locks.length === 0) return null;
+  const isAnyOver = locks.some(({ lock_over_at }) => lock_over_at !== null);
+  return now() + (isAnyOver ? GONE_AFTER_MS : LOOK_MS);
 }
 
 /** Deletes conversations that nothing has changed for the time that they are kept. */

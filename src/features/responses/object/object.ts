@@ -82,11 +82,13 @@ export type Removal = 'removed' | 'missing' | 'running';
 export class ResponsesObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #on: chains.Responses;
+  readonly #ask: BackgroundAsk;
   readonly #background: Background;
   readonly #webhooks: EventWebhooks;
 
   constructor(host: ObjectHost, settings: ResponsesSettings, ask: BackgroundAsk, receiver: EventReceiver) {
     this.#host = host;
+    this.#ask = ask;
     createTables(host.sql, [...RESPONSES_TABLES, ...EVENT_TABLES], STEPS);
     this.#webhooks = new EventWebhooks(host, receiver);
     const { retention_seconds, conversations_retention_seconds: conversationsSeconds } = settings;
@@ -113,6 +115,7 @@ export class ResponsesObject implements HostedObject {
   /** Finds what a response goes on from, and locks its conversation; stores a response in the background as queued. */
   async prepare(asked: NewResponse, viewer: chains.Viewer, terms: CallerTerms): Promise<Prepared | Refusal> {
     const prepared = chains.prepare(this.#on, asked, viewer, terms);
+    if (asked.conversation !== null) this.#setAlarm();
     if (!asked.background || 'status' in prepared) return prepared;
     begin(this.#on, asked.id);
     this.#look();
@@ -302,6 +305,8 @@ export class ResponsesObject implements HostedObject {
     for (const response of endedEvents(sql, now, EXPIRED_AT_ONCE)) dropEvents(sql, response);
     for (const response of expiredResponses(sql, now, EXPIRED_AT_ONCE)) chains.remove(this.#on, response);
     conversations.expire(this.#on, EXPIRED_AT_ONCE);
+    // The next alarm tries again where the queue cannot be reached.
+    await conversations.freeLost(this.#on, (job) => this.#ask.isOver(job)).catch(() => {});
     this.#look();
   }
 
@@ -314,9 +319,10 @@ export class ResponsesObject implements HostedObject {
   #setAlarm(): void {
     const { sql } = this.#on;
     const again = isAnyRunning(sql) ? this.#host.now() + LOOK_AGAIN_MS : null;
-    const times = [nextExpiry(sql), nextEventsEnd(sql), conversations.nextExpiry(this.#on), again].filter(
-      (at) => at !== null,
-    );
+    const times = [
+      ...[nextExpiry(sql), nextEventsEnd(sql), again],
+      ...[conversations.nextExpiry(this.#on), conversations.nextLook(this.#on)],
+    ].filter((at) => at !== null);
     const at = times.length === 0 ? null : Math.min(...times);
     const set = this.#host.alarm.get();
     if (at !== null && (set === null || set > at)) this.#host.alarm.set(at);

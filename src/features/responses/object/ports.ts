@@ -11,6 +11,8 @@ export interface BackgroundAsk extends SettledJobs {
   job(id: string, waitMs: number): Promise<JobView | null>;
   /** Cancels a job, unless it has settled, and waits a moment until its worker has told what it used. @returns as `job` */
   cancel(id: string): Promise<JobView | null>;
+  /** Says whether a request is over, or unknown to the queue. */
+  isOver(id: string): Promise<boolean>;
   /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
   follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** Returns the relay's response for the answer of an attempt, from its beginning. */

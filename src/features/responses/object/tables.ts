@@ -60,6 +60,7 @@ export const RESPONSES_TABLES: readonly string[] = [
    )`,
   `CREATE INDEX conversations_root ON conversations (root)`,
   `CREATE INDEX conversations_change ON conversations (changed_at)`,
+  `CREATE INDEX conversations_lock ON conversations (lock_job) WHERE lock_job IS NOT NULL`,
   // Events of a response that streams in the background: consecutive ones from the sequence number \`first\` on, as
   // event-log.ts writes them.
   `CREATE TABLE events (
@@ -294,6 +295,20 @@ export function idleConversations(sql: Sql, before: number, most: number): Store
       ...[before, most],
     )
     .map(conversationOf);
+}
+
+/** Returns the locks of conversations for whose response a caller waits. */
+export function callersLocks(
+  sql: Sql,
+  most: number,
+): { id: string; lock_job: string; lock_over_at: number | null }[] {
+  return sql
+    .exec(`SELECT id, lock_job, lock_over_at FROM conversations WHERE lock_job IS NOT NULL LIMIT ?`, most)
+    .map(({ id, lock_job, lock_over_at }) => ({
+      id: String(id),
+      lock_job: String(lock_job),
+      lock_over_at: lock_over_at === null ? null : Number(lock_over_at),
+    }));
 }
 
 /** Returns when the conversation without a lock was changed that has been idle for longest; null: there is none. */
