@@ -9,7 +9,7 @@ import {
 } from './attempts/tickets.ts';
 import { cordon, endTokens, limits, reportLimits } from './commands/administration.ts';
 import { aliases, chosenModel, differs, mainModels, takeAliases } from './commands/aliases.ts';
-import { actOnJobs, cancel, purge, retry, takeOutput } from './commands/job-actions.ts';
+import { actOnJobs, cancel, eraseContents, purge, retry, takeOutput } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
 import { ledger, stayed } from './projections/ledger.ts';
@@ -32,6 +32,7 @@ export const EXPOSED_COMMANDS = {
   actOnJobs,
   cancel,
   endTokens,
+  eraseContents,
   purge,
   retry,
   stayed,

@@ -152,8 +152,11 @@ export interface OutputCursor {
   taken: number;
 }
 
-/** The answer to a retry. `state`: the job is in this state, and only failed or expired jobs are tried again. */
-export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
+/**
+ * The answer to a retry. `state`: the job is in this state, and only failed or expired jobs are tried again, unless what
+ * they were asked has been erased.
+ */
+export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState; is_erased?: true };
 
 /** The jobs that a list shows; a field that is null allows any. */
 export interface JobFilter {

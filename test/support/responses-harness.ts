@@ -270,6 +270,8 @@ export class ResponsesHarness {
       used: (id) => told((answer) => queue.wait('used', id, this.reportMs, null, answer)),
       get: async (id) => queue.read('get', id, null),
       ownerOf: async (id) => queue.read('ownerOf', id),
+      contents: async (id, kind) => queue.read('contents', id, kind, null),
+      eraseContents: async (id) => command(queue.do('eraseContents', id)),
       cancel: async (id, reason) => command(queue.do('cancel', id, reason, null)),
     };
   }

@@ -107,6 +107,10 @@ export function jsonResponse(value: unknown, status = 200): Response {
   return new Response(writeJson(value), { status, headers: { 'content-type': 'application/json' } });
 }
 
+/** Says why a job whose contents are erased is not tried again. */
+export const ERASED =
+  'The payload of this job was deleted with its response, so it cannot be tried again. Make the response anew.';
+
 export function unknownJob(id: string): HttpError {
   return new HttpError(404, `No job has the id "${id}".`, 'job_not_found');
 }

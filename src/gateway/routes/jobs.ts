@@ -10,7 +10,14 @@ import { readBody } from '../bodies/body.ts';
 import { takeTurn } from '../bodies/receive.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/answer.ts';
-import { jobAnswer, jsonResponse, unknownJob, withheldFrom, withoutResult } from '../jobs/job-files.ts';
+import {
+  ERASED,
+  jobAnswer,
+  jsonResponse,
+  unknownJob,
+  withheldFrom,
+  withoutResult,
+} from '../jobs/job-files.ts';
 import {
   isLines,
   parseJobs,
@@ -195,7 +202,9 @@ export function jobRoutes(app: Gateway): void {
         const answer = await callQueue(context.env, queueId, (queue) => queue.retry(id, viewer));
         if (!answer) throw unknownJob(id);
         if (answer.ok) return answer.job;
-        const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
+        const message = answer.is_erased
+          ? ERASED
+          : `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
         throw new HttpError(409, message, 'not_retryable');
       };
       return context.json(await auditedOfJob(context, 'job.retry', id, retry, stateAfter));

@@ -10,7 +10,7 @@ import { parseKeeping, readBody } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/answer.ts';
-import { jsonResponse, wholeJob, withheldFrom } from '../jobs/job-files.ts';
+import { ERASED, jsonResponse, wholeJob, withheldFrom } from '../jobs/job-files.ts';
 import { rejection } from '../jobs/submissions.ts';
 import { submitJobs } from '../jobs/submit-jobs.ts';
 import { callQueue } from '../objects/calls.ts';
@@ -162,7 +162,9 @@ export function runpodRoutes(app: Gateway): void {
         const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
         if (answer.ok) return answer.job;
         const status = runpodStatus(job);
-        const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
+        const message = answer.is_erased
+          ? ERASED
+          : `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
         throw new HttpError(400, message, 'not_retryable');
       };
       await auditedOfJob(context, 'job.retry', job.id, retry, stateAfter);

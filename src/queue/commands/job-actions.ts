@@ -57,9 +57,19 @@ export function retry(core: Core, jobId: string, viewer: Viewer): RetryAnswer | 
   const job = core.stored.find(jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;
   if (job.state !== 'failed' && job.state !== 'expired') return { ok: false, state: job.state };
+  if (core.stored.isErased(job)) return { ok: false, state: job.state, is_erased: true };
   const { message } = JSON.parse(job.error ?? '{}') as Partial<Failure>;
   emit(core, job, 'retried', `it was ${job.state}: ${message}`);
   return { ok: true, job: viewOf(core.sql, core.stored.retry(job)) };
+}
+
+/**
+ * Forgets what a settled job was asked and has answered, at its caller's wish; its row stays, with its times, its fence
+ * and its usage. What lies in files is the caller's to remove.
+ */
+export function eraseContents(core: Core, jobId: string): void {
+  const job = core.stored.find(jobId);
+  if (job !== null && isSettled(job.state)) core.stored.eraseContents(job);
 }
 
 /**

@@ -6,6 +6,7 @@ import type { Ending, JobStore, Lease, ORPHANED, Release, StoredJob, WaitingJob 
 import {
   deleteJobs,
   endJob,
+  eraseContents,
   readFileKey,
   readKept,
   readPayload,
@@ -277,6 +278,17 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#rows.forget(job.id);
     this.#added(retried);
     return retried;
+  }
+
+  /** Forgets the payload and result of a settled job. */
+  eraseContents({ id }: StoredJob): void {
+    this.#rows.forget(id);
+    eraseContents(this.#ports.sql, id);
+  }
+
+  /** Returns whether the payload and result of a settled job were erased: every other job has a payload. */
+  isErased({ id, payload_file }: StoredJob): boolean {
+    return payload_file === null && readPayload(this.#ports.sql, id) === null;
   }
 
   /** Deletes jobs that settled long ago. */

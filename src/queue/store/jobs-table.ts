@@ -143,6 +143,15 @@ export function retryJob(
   )[0]!;
 }
 
+/** Forgets the payload and result of a settled job. */
+export function eraseContents(sql: Sql, id: string): void {
+  sql.exec(
+    `UPDATE jobs SET payload = NULL, result = NULL, payload_file = NULL, result_file = NULL
+     WHERE id = ? AND settled_at IS NOT NULL`,
+    id,
+  );
+}
+
 export function deleteJobs(sql: Sql, seqs: readonly number[]): void {
   sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, JSON.stringify(seqs));
 }

@@ -1,6 +1,6 @@
 import type { Env } from '../../../gateway/env.ts';
 import { wholeJob } from '../../../gateway/jobs/job-files.ts';
-import { callQueue } from '../../../gateway/objects/calls.ts';
+import { callFiles, callQueue } from '../../../gateway/objects/calls.ts';
 import { settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import { isSettled } from '../../../protocol/index.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
@@ -28,6 +28,16 @@ export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
     isOver: async (id) => {
       const found = await callQueue(env, queueId, (queue) => queue.ownerOf(id));
       return found === null || isSettled(found.state);
+    },
+    erase: async (id) => {
+      await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null));
+      // A file is removed before the job forgets its name: a call that breaks off is made again.
+      for (const kind of ['payload', 'result'] as const) {
+        const kept = await callQueue(env, queueId, (queue) => queue.contents(id, kind, null));
+        if (kept !== null && 'file' in kept)
+          await callFiles(env, queueId, (files) => files.remove(kept.file));
+      }
+      await callQueue(env, queueId, (queue) => queue.eraseContents(id));
     },
     follow: async (id, fence, waitMs) => {
       const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));

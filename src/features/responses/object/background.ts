@@ -59,6 +59,11 @@ export class Background {
     else this.#end(id, { kind: 'cancelled', usage: NOTHING_USED });
   }
 
+  /** Erases what the job of a final response was asked and has answered. */
+  async erase(id: string): Promise<void> {
+    await this.#ports.ask.erase(id);
+  }
+
   /** Resolves when there are further events of a response, when it has ended, or after `waitMs`. */
   news(id: string, waitMs: number): Promise<void> {
     return this.#readers.news(id, waitMs);

@@ -290,11 +290,17 @@ export class ResponsesObject implements HostedObject {
     return placeOfResponse(this.#on.sql, id, viewer);
   }
 
+  /**
+   * Deletes a response, and what its job holds of it: that first, so that a call that breaks off can be made again.
+   * @throws if the queue or the object of files does not answer; the response is still there
+   */
   async remove(id: string, viewer: chains.Viewer): Promise<Removal> {
+    const known = chains.visible(this.#on.sql, id, viewer);
+    if (known === null) return 'missing';
+    if (known.ended_at === null) return 'running';
+    if (known.is_background) await this.#background.erase(id);
     const found = chains.visible(this.#on.sql, id, viewer);
-    if (found === null) return 'missing';
-    if (found.ended_at === null) return 'running';
-    chains.remove(this.#on, found);
+    if (found !== null) chains.remove(this.#on, found);
     return 'removed';
   }
 

@@ -13,6 +13,8 @@ export interface BackgroundAsk extends SettledJobs {
   cancel(id: string): Promise<JobView | null>;
   /** Says whether a request is over, or unknown to the queue. */
   isOver(id: string): Promise<boolean>;
+  /** Erases what a job was asked and has answered, wherever that is stored; one that still runs is cancelled first. */
+  erase(id: string): Promise<void>;
   /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
   follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** Returns the relay's response for the answer of an attempt, from its beginning. */

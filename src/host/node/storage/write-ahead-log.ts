@@ -24,6 +24,8 @@ export function useLog(database: DatabaseSync, cutTo: number): void {
   if (mode?.journal_mode !== 'wal')
     throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
   database.exec(`${SYNCS}; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY`);
+  // SQLite would leave the bytes of what is deleted in pages until it needs them again.
+  database.prepare('PRAGMA secure_delete = ON').all();
   // When the log begins anew SQLite cuts its file to this length, since a longer file would count as a longer log.
   database.exec(`PRAGMA journal_size_limit = ${cutTo}`);
   // The first statement that reads creates the log's file.
