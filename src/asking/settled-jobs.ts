@@ -11,7 +11,8 @@ export interface SettledJobs {
   listen(jobIds: string[]): Promise<string[]>;
   /**
    * Returns the jobs that have settled, as soon as there is one, or none after `waitMs`; null if the queue has
-   * restarted since `listenAnew`.
+   * restarted since `listenAnew`. One whose result is lost is shown as failed; one whose result cannot be read now comes
+   * with a later answer.
    */
   nextSettled(waitMs: number): Promise<JobView[] | null>;
 }

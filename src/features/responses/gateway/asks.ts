@@ -1,7 +1,6 @@
 import type { Env } from '../../../gateway/env.ts';
-import { wholeJob } from '../../../gateway/jobs/job-files.ts';
 import { callFiles, callQueue } from '../../../gateway/objects/calls.ts';
-import { settledJobs } from '../../../gateway/objects/settled-jobs.ts';
+import { readJob, settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import { isSettled } from '../../../protocol/index.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
 import type { BackgroundAsk } from '../object/ports.ts';
@@ -14,7 +13,7 @@ const REPORT_MS = 2000;
 
 /** Returns the calls that the object of a queue id's responses makes to other objects, in the same way as the gateway. */
 export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
-  const whole = async (job: ToldJob | null) => job && (await wholeJob(env, queueId, job));
+  const whole = async (job: ToldJob | null) => job && (await readJob(env, queueId, job));
   const used = async (id: string, waitMs: number) =>
     whole(await callQueue(env, queueId, (queue) => queue.used(id, waitMs, null)));
   return {
