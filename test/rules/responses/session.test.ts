@@ -177,6 +177,34 @@ describe('a connection for responses', () => {
     expect(gateway.room).toBe(1_000_000);
   });
 
+  it('counts what it remembers against the memory of all bodies, and forgets it where there is no room', async () => {
+    const gateway = new Gateway();
+    const long = 'x'.repeat(300_000);
+    await gateway.say({ input: long, store: false });
+    const once = 1_000_000 - gateway.room;
+    expect(once).toBeGreaterThan(300_000);
+    expect(once).toBeLessThan(301_000);
+    await gateway.say({ input: long, store: false, previous_response_id: 'resp_1' });
+    expect(1_000_000 - gateway.room).toBeGreaterThan(600_000);
+    // Only the last one is remembered.
+    await gateway.say({ input: 'short', store: false });
+    expect(gateway.room).toBeGreaterThan(999_000);
+    gateway.answer = (body) => {
+      const made = gateway.made(body);
+      gateway.room = 100;
+      return made;
+    };
+    await gateway.say({ input: 'a'.repeat(200), store: false });
+    gateway.answer = (body) => gateway.made(body);
+    gateway.room = 1_000_000;
+    await gateway.say({ input: 'b', store: false, previous_response_id: 'resp_4' });
+    // The gateway refuses an id that the connection does not remember.
+    expect(gateway.asked.at(-1)).toMatchObject({ previous_response_id: 'resp_4' });
+    expect(gateway.room).toBeLessThan(1_000_000);
+    gateway.session.onClose();
+    expect(gateway.room).toBe(1_000_000);
+  });
+
   it('leaves the answer, however silent it is, when it is closed', async () => {
     const gateway = new Gateway();
     const left = Promise.withResolvers<void>();

@@ -15,7 +15,7 @@ import { type Fields, newResponseId } from '../types.ts';
 export interface SessionPorts {
   /** Answers a body of `POST /v1/responses` as that route does. */
   create(body: string): Promise<Response>;
-  /** Counts a frame as a body in memory. @returns a function that gives the bytes back @throws HttpError */
+  /** Counts a frame, or what is remembered, as a body in memory. @returns a function that gives the bytes back @throws HttpError */
   hold(bytes: number): () => void;
   send(text: string): void;
   now(): number;
@@ -42,6 +42,8 @@ const MOST_CHARACTERS = 10_485_760;
 export class ResponsesSession {
   readonly #ports: SessionPorts;
   #remembered: Remembered | null = null;
+  /** Gives back the bytes of what is remembered. */
+  #forget: () => void = () => {};
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
   /** Functions that give back the bytes of the frames that wait. */
@@ -83,7 +85,7 @@ export class ResponsesSession {
   /** The connection is closed: the answer is left, and frames that wait are forgotten. */
   onClose(): void {
     this.#isClosed = true;
-    this.#remembered = null;
+    this.#remember(null, 0);
     for (const release of this.#held) release();
     this.#held.clear();
     this.#leave();
@@ -176,7 +178,24 @@ export class ResponsesSession {
     const all = [...items, ...made];
     const characters = all.reduce((sum, { length }) => sum + length, 0);
     const isKept = (frame.conversation ?? null) === null && characters <= MOST_CHARACTERS;
-    this.#remembered = isKept ? { id: String(id), stored, items: all } : null;
+    this.#remember(isKept ? { id: String(id), stored, items: all } : null, characters);
+  }
+
+  /**
+   * Remembers a response, in the place of the one before. It counts as a body that waits: where there is no room for it,
+   * nothing is remembered.
+   */
+  #remember(response: Remembered | null, characters: number): void {
+    this.#forget();
+    this.#forget = () => {};
+    this.#remembered = null;
+    if (response === null || this.#isClosed) return;
+    try {
+      this.#forget = this.#ports.hold(characters);
+      this.#remembered = response;
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+    }
   }
 
   #fail(error: unknown): void {
