@@ -13,6 +13,7 @@ const ROAD = [
   'fleet',
   'job-stream',
   'large',
+  'large-responses',
   'openai-client',
   'responses-background',
   'responses-socket',

@@ -74,6 +74,17 @@ export function ending(text: string, status: EndedResponse['status'] = 'complete
   return { status, body: '{}', output: [newItem({ type: 'message', role: 'assistant', content: [part] })] };
 }
 
+/** The most bytes of a value, as Cloudflare has it. */
+const ROW_BYTES = 2_000_000;
+
+/** @throws Error as SQLite does for a value that is too long */
+function withinRow(values: readonly unknown[]): true {
+  for (const value of values)
+    if (typeof value === 'string' && Buffer.byteLength(value) > ROW_BYTES)
+      throw new Error('string or blob too big: SQLITE_TOOBIG');
+  return true;
+}
+
 /** The object of responses over real SQLite and the rules of a real queue, with a clock that the test moves. */
 export class ResponsesHarness {
   readonly queue = new QueueHarness();
@@ -285,7 +296,9 @@ export class ResponsesHarness {
       queueId: 'q',
       sql: {
         exec: (query, ...bindings) =>
-          ofLife(() => this.database.prepare(query).all(...bindings) as unknown as Row[]),
+          ofLife(
+            () => withinRow(bindings) && (this.database.prepare(query).all(...bindings) as unknown as Row[]),
+          ),
       },
       transaction: (work) => {
         this.database.exec('SAVEPOINT work');

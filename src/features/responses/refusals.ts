@@ -18,6 +18,15 @@ export function tooLarge(most: number): Refusal {
   return { ...TOO_LONG, message };
 }
 
+/** Refuses a response in the background that a row of the database does not hold: on Cloudflare that has 2 MB. */
+export const SETTINGS_TOO_LARGE: Refusal = {
+  status: 413,
+  message:
+    'The instructions, tools and other settings of this response are too long to be stored while it runs in the background. Move what is long into "input", or ask without "background".',
+  code: 'too_large',
+  param: 'background',
+};
+
 export const LOCKED: Refusal = {
   status: 400,
   message: 'Another process is currently operating on this conversation. Please retry in a few seconds.',

@@ -9,8 +9,13 @@ import { counted, numberOfTenant } from './tenants.ts';
 
 /** The longest piece, in characters. */
 const PIECE = 330;
-/** An item of more pieces is stored in one row, since it fills all of its pages but the last. */
+/** The most pieces of an item beside the first. */
 const MOST_PIECES = 64;
+/**
+ * The pieces of an item that has more than MOST_PIECES short ones have this many characters: they fill all of their
+ * pages but the last. Three bytes a character fit into a row of Cloudflare, which holds 2 MB.
+ */
+const LONG_PIECE = 500_000;
 
 /** Matches the JSON of an item that begins with its id, as engines write it. */
 const ID_FIRST = /^\{"id":"([\w-]+)"/;
@@ -91,10 +96,12 @@ export function deleteItems(sql: Sql, numbers: Iterable<number>): void {
 
 /** Cuts a text into pieces, never within a character. */
 function piecesOf(text: string): string[] {
-  if (text.length > PIECE * MOST_PIECES) return [text];
+  const isShort = text.length <= PIECE * MOST_PIECES;
+  // A body that is longer than all of these pieces comes to no object on Cloudflare.
+  const length = isShort ? PIECE : Math.max(LONG_PIECE, Math.ceil(text.length / MOST_PIECES) + 1);
   const pieces: string[] = [];
   for (let at = 0; at < text.length; ) {
-    let end = Math.min(text.length, at + PIECE);
+    let end = Math.min(text.length, at + length);
     if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end -= 1;
     pieces.push(text.slice(at, end));
     at = end;

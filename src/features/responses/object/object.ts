@@ -2,6 +2,7 @@ import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
 import type { ResponsePlace } from '../../../protocol/response-rows.ts';
 import { EVENT_TABLES, type EventReceiver, EventWebhooks } from '../../../webhooks/events.ts';
+import { SETTINGS_TOO_LARGE } from '../refusals.ts';
 import type {
   CallerTerms,
   EndedResponse,
@@ -19,7 +20,7 @@ import * as conversations from './conversations.ts';
 import { dropEvents, readEvents } from './event-log.ts';
 import { listResponses, placeOfResponse, type ResponsePage, type ResponsesWanted } from './listing.ts';
 import type { BackgroundAsk } from './ports.ts';
-import { begin } from './progress.ts';
+import { begin, isTooLong } from './progress.ts';
 import { type ItemPage, inputPage, viewOf } from './reads.ts';
 import {
   endedEvents,
@@ -114,12 +115,23 @@ export class ResponsesObject implements HostedObject {
 
   /** Finds what a response goes on from, and locks its conversation; stores a response in the background as queued. */
   async prepare(asked: NewResponse, viewer: chains.Viewer, terms: CallerTerms): Promise<Prepared | Refusal> {
-    const prepared = chains.prepare(this.#on, asked, viewer, terms);
+    const prepared = this.#prepared(asked, viewer, terms);
     if (asked.conversation !== null) this.#setAlarm();
-    if (!asked.background || 'status' in prepared) return prepared;
-    begin(this.#on, asked.id);
-    this.#look();
+    if (asked.background && !('status' in prepared)) this.#look();
     return prepared;
+  }
+
+  #prepared(asked: NewResponse, viewer: chains.Viewer, terms: CallerTerms): Prepared | Refusal {
+    try {
+      return this.#on.transaction(() => {
+        const prepared = chains.prepare(this.#on, asked, viewer, terms);
+        if (asked.background && !('status' in prepared)) begin(this.#on, asked.id);
+        return prepared;
+      });
+    } catch (error) {
+      if (isTooLong(error)) return SETTINGS_TOO_LARGE;
+      throw error;
+    }
   }
 
   /** Finds what a response would go on from; nothing is stored or locked. */

@@ -82,6 +82,11 @@ export function end(on: chains.Responses, id: string, wanted: JobEnd, fence = 0)
 /** Matches the errors of a database that has a fault; that a value is too long for a row is none. */
 const OF_THE_DATABASE = /SQLITE_(?!TOOBIG)/;
 
+/** Returns whether an error says that a value is too long for a row. */
+export function isTooLong(error: unknown): boolean {
+  return /SQLITE_TOOBIG|too big/.test(String(error));
+}
+
 /**
  * Where output of an earlier attempt was given out, the answer of the last one cannot go on from it, and the response
  * has failed.
