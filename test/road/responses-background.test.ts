@@ -8,6 +8,7 @@ import {
   killQueue,
   type QueueProcess,
   readyWorker,
+  setPace,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -45,8 +46,8 @@ const WHOLE = { status: 'incomplete', incomplete_details: { reason: 'max_output_
 type Numbered = ResponseStreamEvent & { sequence_number: number };
 
 /** Makes a response that streams, and reads its first events only. */
-async function begin(input: string): Promise<string> {
-  const stream = await client().responses.create({ ...ASKED, input, stream: true });
+async function begin(input: string, more: { max_output_tokens?: number } = {}): Promise<string> {
+  const stream = await client().responses.create({ ...ASKED, ...more, input, stream: true });
   for await (const event of stream) if (event.type === 'response.created') return event.response.id;
   throw new Error('the stream has no beginning');
 }
@@ -195,6 +196,21 @@ describe('a response in the background whose process is killed', () => {
     await expectWhole(streamed, all!);
     for (const [at, events] of others.entries()) expect(events).toEqual(all!.slice([6, 21][at]));
     expect(await finalOf(polled.id)).toMatchObject(WHOLE);
+  });
+
+  it('is read on while it runs over a kill of the queue, however much of it the queue had', async () => {
+    await setPace(worker.engineUrl, 5);
+    const id = await begin('Read me on.', { max_output_tokens: 4000 });
+    await seen(id, 600);
+    await restartQueue();
+    const stream = await client().responses.retrieve(id, { stream: true });
+    const events: Numbered[] = [];
+    for await (const event of stream) if (events.push(event as Numbered) >= 1200) break;
+    expectNumbered(events);
+    expect((await client().responses.retrieve(id)).status).toBe('in_progress');
+    await client().responses.cancel(id);
+    expect((await client().responses.retrieve(id)).output_text.startsWith(textIn(events))).toBe(true);
+    await setPace(worker.engineUrl, 25);
   });
 
   it('is made by another worker when its own dies before the first word', async () => {

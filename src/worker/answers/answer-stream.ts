@@ -24,10 +24,18 @@ interface Kept {
  * One answer on its way to the relay, stored until the relay has it.
  *
  * - `open`     → `ended`, `broken`, `dropped`
- * - `ended`    → `complete` (the relay has every byte), `dropped`
+ * - `ended`    → `complete` (the relay has every byte), `dropped`; a copy for readers also → `broken`
  * - `broken`, `complete` and `dropped` are final; nothing more of a dropped answer is sent.
  */
 export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
+
+/** Ends a copy for readers at a relay that lacks its beginning. */
+const BEGINNING_GONE: BrokenReason = {
+  message:
+    'the relay has restarted, and the beginning of the answer is not kept any more; its result will be whole',
+  code: 'worker_error',
+  retryable: false,
+};
 
 /** A record of ids without its stream and its place in the stream. */
 type ReportedIds = { before: number; stage: Stage; ids: number[] };
@@ -57,7 +65,7 @@ export class AnswerStream extends AnswerLog {
   /** The bytes written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
   #waitingBytes = 0;
-  /** The records that the relay has not taken yet. */
+  /** The records that the relay has not taken yet; those of a copy for readers from the beginning, up to a window. */
   #kept: Kept[] = [];
   /** The number of records of `#kept` that went out on the present connection. */
   #sent = 0;
@@ -212,8 +220,10 @@ export class AnswerStream extends AnswerLog {
 
   /** Prepares for a new connection to the relay: everything that the relay has not taken must be sent again. */
   reconnected(): void {
-    this.#sent = 0;
-    this.#headSent = this.#taken > 0;
+    this.#sent = this.#kept.findIndex((kept) => endOf(kept) > this.#taken);
+    if (this.#sent < 0) this.#sent = this.#kept.length;
+    // By the head a relay that has restarted knows a copy for readers, and asks for its beginning.
+    this.#headSent = this.#taken > 0 && !this.isReplayed;
     this.#movesSent = this.#taken > 0;
     this.#endSent = false;
     this.#isKnown = false;
@@ -224,8 +234,32 @@ export class AnswerStream extends AnswerLog {
 
   /** Notes that the relay has everything before this offset. */
   taken(offset: number): void {
-    if (offset < this.#taken || offset > this.#recorded) return;
+    if (offset > this.#recorded) return;
+    if (offset < this.#taken) return this.isReplayed ? this.#goBack(offset) : undefined;
     this.#taken = offset;
+    // The relay keeps a copy in memory alone: one that has restarted asks for the beginning again.
+    if (!this.isReplayed || offset > bounds.ANSWER_WINDOW_BYTES) this.#dropTaken(offset);
+    if (this.#state === 'ended' && this.#endSent && offset === this.#recorded) this.#become('complete');
+    this.#wake();
+  }
+
+  /** Sends a copy for readers again from an offset that an earlier relay had taken. */
+  #goBack(offset: number): void {
+    if (this.#state === 'dropped' || this.#state === 'complete') return;
+    if ((this.#kept[0]?.offset ?? this.#recorded) > offset) {
+      this.#kept = [];
+      this.#sent = 0;
+      this.#broken = BEGINNING_GONE;
+      this.#become('broken');
+    } else {
+      this.#taken = offset;
+      this.#sent = this.#kept.findIndex((kept) => endOf(kept) > offset);
+    }
+    this.#endSent = false;
+    this.#events.changed(this);
+  }
+
+  #dropTaken(offset: number): void {
     let first = this.#kept[0];
     while (first && endOf(first) <= offset) {
       this.#kept.shift();
@@ -235,8 +269,6 @@ export class AnswerStream extends AnswerLog {
     if (first && first.offset < offset) {
       this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset), reported: first.reported };
     }
-    if (this.#state === 'ended' && this.#endSent && offset === this.#recorded) this.#become('complete');
-    this.#wake();
   }
 
   pause(): void {

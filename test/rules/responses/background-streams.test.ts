@@ -145,6 +145,20 @@ describe('the stream of a response in the background', () => {
     expectNumbered(all);
   });
 
+  it('is read again from its relay where that begins anew', async () => {
+    const { id } = await harness.create({ stream: true });
+    stream().say(...engineEvents().slice(0, 6));
+    await harness.advance(100);
+    stream().break();
+    harness.replays.clear();
+    await harness.advance(1000);
+    stream().say(...engineEvents().slice(0, 8));
+    await harness.advance(100);
+    const all = await harness.events(id);
+    expect(typesOf(all)).toEqual(TYPES.slice(0, 9));
+    expectNumbered(all);
+  });
+
   it('is made by the next attempt where the first gave nothing', async () => {
     const { id } = await harness.create({ stream: true });
     const first = stream();

@@ -75,3 +75,102 @@ test('whatever is lost with a connection, the relay ends up with every byte once
     }),
   );
 });
+
+/** A relay that keeps copies for readers: where it lacks something, it asks the worker to go back. */
+class ReplayRelay {
+  bytes = Buffer.alloc(0);
+  hasHead = false;
+  size: number | null = null;
+  isBroken = false;
+
+  take(records: AnswerRecord[], stream: AnswerStream): void {
+    for (const record of records) {
+      if (record.type === 'head') this.hasHead = true;
+      if (record.type === 'broken') this.isBroken = true;
+      const end = record.type === 'bytes' ? record.offset : record.type === 'end' ? record.size : 0;
+      expect(this.hasHead).toBe(true);
+      if (end > this.bytes.byteLength) stream.taken(this.bytes.byteLength);
+      else if (record.type === 'end') this.size = record.size;
+      else if (record.type === 'bytes')
+        this.bytes = Buffer.concat([this.bytes, record.data.subarray(this.bytes.byteLength - record.offset)]);
+    }
+  }
+}
+
+const replaySteps = fc.array(
+  fc.oneof(
+    fc.record({ step: fc.constant('write' as const), text: fc.constantFrom('data: x\n\n', 'data: yy\n\n') }),
+    fc.record({ step: fc.constant('flush' as const) }),
+    fc.record({ step: fc.constant('taken' as const) }),
+    fc.record({ step: fc.constant('cut' as const), isLost: fc.boolean() }),
+    fc.record({ step: fc.constant('restart' as const) }),
+  ),
+  { maxLength: 60, size: 'max' },
+);
+
+const replayed = () => {
+  const nothing = () => {};
+  const stream = new AnswerStream(
+    1,
+    { changed: nothing, begun: nothing, more: nothing, cancelled: nothing },
+    true,
+  );
+  stream.head({ status: 200, headers: { 'content-type': 'text/event-stream' } });
+  let relay = new ReplayRelay();
+  return {
+    stream,
+    relay: () => relay,
+    flush: (isLost = false) => {
+      const records: AnswerRecord[] = [];
+      stream.collect(records);
+      if (!isLost) relay.take(records, stream);
+    },
+    restart: () => {
+      relay = new ReplayRelay();
+      stream.reconnected();
+    },
+  };
+};
+
+test('a copy for readers gets to a relay that restarts from its beginning', () => {
+  fc.assert(
+    fc.property(replaySteps, (all) => {
+      const { stream, relay, flush, restart } = replayed();
+      let written = '';
+      for (const action of all) {
+        if (action.step === 'write') {
+          stream.write(Buffer.from(action.text));
+          written += action.text;
+        } else if (action.step === 'flush') flush();
+        else if (action.step === 'taken') stream.taken(relay().bytes.byteLength);
+        else if (action.step === 'restart') restart();
+        else {
+          flush(action.isLost);
+          stream.reconnected();
+        }
+      }
+      stream.end();
+      flush();
+      flush();
+      expect(relay().bytes.toString()).toBe(written);
+      expect(relay().size).toBe(written.length);
+      stream.taken(written.length);
+      expect(stream.state).toBe('complete');
+    }),
+  );
+});
+
+test('a copy whose beginning is not kept any more is broken at a relay that restarts', () => {
+  const { stream, relay, flush, restart } = replayed();
+  for (let at = 0; at < 20; at += 1) {
+    stream.write(Buffer.alloc(100_000, 'x'));
+    flush();
+    stream.taken(relay().bytes.byteLength);
+  }
+  restart();
+  stream.write(Buffer.from('data: x\n\n'));
+  flush();
+  flush();
+  expect(relay().isBroken).toBe(true);
+  expect(stream.isPending).toBe(false);
+});

@@ -76,14 +76,22 @@ async function noteAttempt(
   tell(id);
 }
 
-/** Stores the output of an attempt as it comes. Whatever breaks this off, the job's result has the rest. */
-async function readAttempt(
+/**
+ * Stores the output of an attempt as it comes, and reads it again where its relay ends and begins anew. Whatever else
+ * breaks this off, the job's result has the rest.
+ */
+async function readAttempt(...[id, fence, live, signal, ports]: Parameters<typeof readOnce>): Promise<void> {
+  while (!signal.aborted && !(await readOnce(id, fence, live, signal, ports))) await ports.sleep(PAUSE_MS);
+}
+
+/** Reads the output of an attempt from its beginning. @returns whether the relay has ended it; else the relay is gone */
+async function readOnce(
   id: string,
   fence: number,
   { worker_id, stream_id }: NonNullable<FollowedJob['live']>,
   signal: AbortSignal,
   { on, ask, sleep, tell, background }: FollowPorts,
-): Promise<void> {
+): Promise<boolean> {
   let gathered: Fields[] = [];
   let number = 0;
   let isGathering = false;
@@ -109,8 +117,10 @@ async function readAttempt(
       background(gather());
     }
     store();
+    return true;
   } catch {
-    // The attempt or its relay is gone. Whoever follows the job learns what comes next.
+    // Whoever follows the job learns what comes next of the attempt.
+    return false;
   }
 }
 
