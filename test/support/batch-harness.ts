@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
+import type { QueueStub } from '../../src/asking/objects.ts';
 import type { NewBatch } from '../../src/batches/batch.ts';
 import { createBatch } from '../../src/batches/batches.ts';
 import {
@@ -10,7 +11,9 @@ import {
   saveBatch,
 } from '../../src/batches/store.ts';
 import { createTables, type Row, type Sql } from '../../src/durable/ports.ts';
-import { addFile } from '../../src/files/file-index.ts';
+import { addFile, type FileRecord } from '../../src/files/file-index.ts';
+import type { SubmitJob } from '../../src/queue/rpc.ts';
+import type { QueueHarness } from './queue-harness.ts';
 
 export const NOW = Date.UTC(2026, 0, 1);
 export const HOUR_MS = 3_600_000;
@@ -23,30 +26,46 @@ export function batchTables(): Sql {
   return sql;
 }
 
-/** A batch whose lines were found in order. @param models of its lines @param length of each line, which all begin at 0 */
-export function runningBatch(
-  sql: Sql,
-  id: string,
-  models: readonly string[],
-  more: Partial<NewBatch> = {},
-  length = 1,
-): StoredBatch {
-  const input_file_id = `file-${id}`;
-  addFile(sql, {
-    id: input_file_id,
+/** What the gateway's part of batches asks of a queue. */
+export function batchCalls(harness: QueueHarness): Partial<QueueStub> {
+  const told = <T>(ask: (answer: (value: T) => void) => void) =>
+    new Promise<T>((answer) => {
+      ask(answer);
+      harness.queue.answerListeners();
+    });
+  return {
+    submitAndListen: (jobs: SubmitJob[], listener) =>
+      told((answer) => answer(harness.queue.do('submitAndListen', jobs, [], listener))),
+    listen: async (listener, ids) => harness.queue.do('listen', listener, ids, null),
+    nextSettled: (listener, waitMs) =>
+      told((answer) => harness.queue.wait('nextSettled', listener, waitMs, answer)),
+    leaveListener: async (listener) => harness.queue.do('leaveListener', listener),
+    batchSlots: async (models) => harness.queue.read('batchSlots', models),
+    get: async (id) => harness.queue.read('get', id, null),
+    cancel: async (id, reason) => harness.queue.do('cancel', id, reason, null),
+  };
+}
+
+/** A file with the input of a batch. */
+export function inputFile(id: string): FileRecord {
+  return {
+    id,
     tenant: null,
     filename: 'in.jsonl',
     purpose: 'batch',
     bytes: 1,
     created_at: NOW,
     expires_at: null,
-  });
-  const asked: NewBatch = {
+  };
+}
+
+export function newBatch(id: string, more: Partial<NewBatch> = {}): NewBatch {
+  return {
     id,
     tenant: null,
     token_name: null,
     most_lines: 50_000,
-    input_file_id,
+    input_file_id: `file-${id}`,
     endpoint: '/v1/chat/completions',
     completion_window: '24h',
     metadata: null,
@@ -57,6 +76,18 @@ export function runningBatch(
     expires_at: NOW + 24 * HOUR_MS,
     ...more,
   };
+}
+
+/** A batch whose lines were found in order. @param models of its lines @param length of each line, which all begin at 0 */
+export function runningBatch(
+  sql: Sql,
+  id: string,
+  models: readonly string[],
+  more: Partial<NewBatch> = {},
+  length = 1,
+): StoredBatch {
+  const asked = newBatch(id, more);
+  addFile(sql, inputFile(asked.input_file_id));
   createBatch({ sql, now: () => NOW }, asked, null);
   const stored = findBatch(sql, id, null)!;
   for (const [index, model] of models.entries()) {

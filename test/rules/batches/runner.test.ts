@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import type { QueueStub } from '../../../src/asking/objects.ts';
 import { isOver } from '../../../src/batches/batch.ts';
 import { cancelBatch } from '../../../src/batches/batches.ts';
 import type { BatchPorts } from '../../../src/batches/ports.ts';
@@ -9,8 +8,7 @@ import type { Sql } from '../../../src/durable/ports.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { batchQueue } from '../../../src/gateway/objects/batches.ts';
 import { inferenceRoutes, type JobRef } from '../../../src/protocol/index.ts';
-import type { SubmitJob } from '../../../src/queue/rpc.ts';
-import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
+import { batchCalls, batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 import { playedObjects } from '../../support/objects.ts';
 import { until } from '../../support/poll.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
@@ -24,29 +22,9 @@ const LINE = new TextEncoder().encode(
   }),
 );
 
-/** What the gateway's part of batches asks of a queue. */
-function callsOf(harness: QueueHarness): Partial<QueueStub> {
-  const told = <T>(ask: (answer: (value: T) => void) => void) =>
-    new Promise<T>((answer) => {
-      ask(answer);
-      harness.queue.answerListeners();
-    });
-  return {
-    submitAndListen: (jobs: SubmitJob[], listener) =>
-      told((answer) => answer(harness.queue.do('submitAndListen', jobs, [], listener))),
-    listen: async (listener, ids) => harness.queue.do('listen', listener, ids, null),
-    nextSettled: (listener, waitMs) =>
-      told((answer) => harness.queue.wait('nextSettled', listener, waitMs, answer)),
-    leaveListener: async (listener) => harness.queue.do('leaveListener', listener),
-    batchSlots: async (models) => harness.queue.read('batchSlots', models),
-    get: async (id) => harness.queue.read('get', id, null),
-    cancel: async (id, reason) => harness.queue.do('cancel', id, reason, null),
-  };
-}
-
 /** Runs the batches of these tables. @param append adds lines to a file */
 function runnerOf(harness: QueueHarness, sql: Sql, now: number, append: BatchPorts['files']['append']) {
-  const env: Env = { objects: playedObjects({ queue: () => callsOf(harness) }) };
+  const env: Env = { objects: playedObjects({ queue: () => batchCalls(harness) }) };
   const clock = { now };
   const runner = new BatchRunner(
     {
