@@ -21,6 +21,12 @@ export class Connections {
   #areClosing = false;
   readonly #open = new Map<Socket, Connection>();
   readonly #refused = new WeakSet<Socket>();
+  readonly #muteMs: number;
+
+  /** @param muteMs how much longer a connection without a byte may stay when the time for a head is over */
+  constructor(muteMs: number) {
+    this.#muteMs = muteMs;
+  }
 
   /** Whether the server takes no more requests. */
   get areClosing(): boolean {
@@ -70,6 +76,7 @@ export class Connections {
     if (this.#refused.has(socket)) return;
     const requests = [...(this.#open.get(socket)?.requests.keys() ?? [])];
     const isMute = socket.bytesRead === 0;
+    if (isMute && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return this.#awaitFirstByte(socket);
     if (error.code === 'ECONNRESET' || isMute || !socket.writable) return void socket.destroy();
     if (requests.length > 0) {
       const unread = requests.find(({ complete }) => !complete);
@@ -80,6 +87,18 @@ export class Connections {
     }
     this.#refused.add(socket);
     refuse(socket, refusalOf(error));
+  }
+
+  /**
+   * Gives a connection without a byte more time. Node counts the time for a head from the beginning of the connection,
+   * but a caller may have opened it ahead of its request, or have waited for its processor since. Once the first byte is
+   * there, Node counts anew.
+   */
+  #awaitFirstByte(socket: Socket): void {
+    const timer = setTimeout(() => {
+      if (socket.bytesRead === 0) socket.destroy();
+    }, this.#muteMs);
+    socket.once('close', () => clearTimeout(timer));
   }
 
   /** Ends idle connections now, and the others once they have their answers. */

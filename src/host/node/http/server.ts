@@ -11,11 +11,11 @@ import { HEAD_BYTES, refuse } from './refusal.ts';
 import { impossibleMethod, requestOf } from './request.ts';
 import { asksForSocket, checkHandshake, lacksUpgrade, openSocket, UpgradeResponse } from './upgrade.ts';
 
-/** A request's head has to be complete within this many ms. */
+/** A request's head has to be complete within this many ms of its first byte. */
 const HEAD_WITHIN_MS = 15_000;
 
 /**
- * A connection that stays idle after an answer is closed after this many ms. Load balancers and nginx keep theirs open
+ * A connection that stays idle, from its beginning or after an answer, is closed after this many ms. Load balancers and nginx keep theirs open
  * for 60 s: if this side closed sooner, a request would now and then be lost on a closing connection, and nobody
  * repeats it.
  */
@@ -62,7 +62,7 @@ export interface RunningServer {
  * @throws the system's error if the address cannot be listened on
  */
 export async function createServer(parts: ServerParts): Promise<RunningServer> {
-  const connections = new Connections();
+  const connections = new Connections(IDLE_MS - HEAD_WITHIN_MS);
   const server = createHttpServer({
     maxHeaderSize: HEAD_BYTES,
     headersTimeout: HEAD_WITHIN_MS,

@@ -183,6 +183,15 @@ describe('what is no request', () => {
   });
 });
 
+it('a connection may be silent before its request for longer than a head may take', async () => {
+  const { port } = await serving(() => new Response('the answer'));
+  const silent = await raw(port, []);
+  const slow = await raw(port, [], 'GET / HTTP/1.1\r\n');
+  await slow.hears('HTTP/1.1 408');
+  silent.socket.write(`${GET.join('\r\n')}\r\n\r\n`);
+  await silent.hears('the answer');
+});
+
 describe('an end of the server', () => {
   it('lets what is being answered end, and takes no more', async () => {
     let goOn: (() => void) | null = null;
