@@ -153,6 +153,9 @@ export const COMMANDS = {
   /** Records the end of an action that `beginAudit` recorded. */
   endAudit: ({ fleet, now }: Called, id: string, end: AuditEnd): void => fleet.audit.end(id, end, now),
 
+  /** Forgets the words of a request's error, which may quote what was asked for. */
+  eraseError: ({ fleet }: Called, id: string): void => fleet.requests.eraseError(id),
+
   /** Stores that a browser has signed in to the page. */
   signIn: ({ fleet, now }: Called, signIn: SignInRow): void => fleet.signIns.add(signIn, now),
 

@@ -54,6 +54,11 @@ export class Requests {
     return { requests, next: isAll ? null : last.seq };
   }
 
+  /** Forgets the words with which requests of this id failed; their codes stay. */
+  eraseError(id: string): void {
+    this.#sql.exec(`UPDATE requests SET error = NULL WHERE id = ?`, id);
+  }
+
   /**
    * Deletes requests that ended before a time, and the oldest beyond a number. @returns when the oldest left ended,
    * epoch ms

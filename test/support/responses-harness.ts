@@ -120,6 +120,7 @@ export class ResponsesHarness {
     const env: Env = {
       objects: playedObjects({
         queue: () => this.#calls(this.#life),
+        fleet: () => ({ eraseError: async () => {} }),
         relay: () => ({ openReplay: async (stream: number) => this.replay(stream).response }),
       }),
     };

@@ -145,7 +145,7 @@ function RequestFacts({ record }: { record: RequestRecord }) {
           <a class="id" href={href(`requests?error_code=${encodeURIComponent(error_code)}`)}>
             {error_code}
           </a>
-          : {error}
+          {error && `: ${error}`}
         </p>
       )}
     </>

@@ -241,7 +241,7 @@ const COLUMNS: Column<RequestRecord>[] = [
         <a
           class="id"
           href={href(`requests?error_code=${encodeURIComponent(error_code)}`)}
-          title={`${error}: show all that ended so`}
+          title={`${error ?? error_code}: show all that ended so`}
         >
           {error_code}
         </a>

@@ -64,12 +64,15 @@ export function retry(core: Core, jobId: string, viewer: Viewer): RetryAnswer | 
 }
 
 /**
- * Forgets what a settled job was asked and has answered, at its caller's wish; its row stays, with its times, its fence
- * and its usage. What lies in files is the caller's to remove.
+ * Forgets what a settled job was asked and has answered, at its caller's wish, and the words of its failures, which may
+ * quote that; its row stays, with its times, its fence, its usage and the codes of its failures. What lies in files is
+ * the caller's to remove.
  */
 export function eraseContents(core: Core, jobId: string): void {
   const job = core.stored.find(jobId);
-  if (job !== null && isSettled(job.state)) core.stored.eraseContents(job);
+  if (job === null || !isSettled(job.state)) return;
+  core.stored.eraseContents(job);
+  core.projections.erase(job);
 }
 
 /**

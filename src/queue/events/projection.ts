@@ -29,6 +29,8 @@ export interface Projection {
   whenWritten?(fence: number, effect: () => void): void;
   /** Forgets jobs that settled long ago and are about to be deleted. */
   forget?(jobs: readonly { seq: number }[]): void;
+  /** Forgets what could quote the contents of a settled job, which are erased. */
+  erase?(job: { seq: number; id: string }): void;
 }
 
 type Kind<P extends Projection> = abstract new (...given: never[]) => P;
@@ -109,6 +111,10 @@ export class Projections {
 
   forget(jobs: readonly { seq: number }[]): void {
     for (const projection of this.#all) projection.forget?.(jobs);
+  }
+
+  erase(job: { seq: number; id: string }): void {
+    for (const projection of this.#all) projection.erase?.(job);
   }
 }
 

@@ -88,6 +88,10 @@ export class Ledger implements Projection {
     forgetSteps(this.#sql, JSON.stringify(jobs.map(({ seq }) => seq)));
   }
 
+  erase({ seq }: { seq: number }): void {
+    eraseDetails(this.#sql, seq);
+  }
+
   /** Returns a job's ledger; null if it is neither stored nor among the newest waiting jobs, or not for this viewer. */
   of(jobId: string, viewer: Viewer): LedgerView | null {
     return ledgerOf(this.#sql, jobId, viewer) ?? this.#recentOf(jobId, viewer);
@@ -281,4 +285,9 @@ function stepsOfAttempt(sql: Sql, job: number, fenceToken: number): Set<string> 
 /** Deletes the steps of these jobs. @param seqs a JSON array of each job's `seq` */
 function forgetSteps(sql: Sql, seqs: string): void {
   sql.exec(`DELETE FROM ledger WHERE job IN (SELECT value FROM json_each(?))`, seqs);
+}
+
+/** Forgets the details of a job's steps, of which some have the words of a worker or an engine. @param job its `seq` */
+function eraseDetails(sql: Sql, job: number): void {
+  sql.exec(`UPDATE ledger SET detail = NULL WHERE job = ? AND detail IS NOT NULL`, job);
 }

@@ -102,6 +102,10 @@ export class RequestRecords implements Projection {
     return records;
   }
 
+  erase({ id }: { id: string }): void {
+    this.#records = this.#records.map((record) => (record.id === id ? { ...record, error: null } : record));
+  }
+
   /** Returns how many requests ended at another model than their alias's first choice, since the object started. */
   fallBacks(): FallBackCount[] {
     return [...this.#fallBacks.values()];

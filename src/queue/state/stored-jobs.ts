@@ -280,10 +280,10 @@ export class StoredJobs implements JobStore<StoredJob> {
     return retried;
   }
 
-  /** Forgets the payload and result of a settled job. */
-  eraseContents({ id }: StoredJob): void {
-    this.#rows.forget(id);
-    eraseContents(this.#ports.sql, id);
+  /** Forgets what a settled job was asked and has answered, and the words of its errors. */
+  eraseContents(job: StoredJob): void {
+    this.#rows.forget(job.id);
+    eraseContents(this.#ports.sql, job);
   }
 
   /** Returns whether the payload and result of a settled job were erased: every other job has a payload. */

@@ -143,13 +143,21 @@ export function retryJob(
   )[0]!;
 }
 
-/** Forgets the payload and result of a settled job. */
-export function eraseContents(sql: Sql, id: string): void {
+/** Forgets the payload and result of a settled job, and its worker's words, which may quote them. */
+export function eraseContents(sql: Sql, { id, error, attempt_errors }: StoredJob): void {
   sql.exec(
-    `UPDATE jobs SET payload = NULL, result = NULL, payload_file = NULL, result_file = NULL
+    `UPDATE jobs SET payload = NULL, result = NULL, payload_file = NULL, result_file = NULL, status_message = NULL,
+       error = ?, attempt_errors = ?
      WHERE id = ? AND settled_at IS NOT NULL`,
+    error === null ? null : JSON.stringify(wordless(JSON.parse(error) as Failure)),
+    JSON.stringify((JSON.parse(attempt_errors) as Failure[]).map(wordless)),
     id,
   );
+}
+
+/** Returns a failure without the words of the engine or the worker. */
+function wordless<F extends Failure>({ body: _, ...failure }: F) {
+  return { ...failure, message: 'The words of this error were deleted with the contents of the job.' };
 }
 
 export function deleteJobs(sql: Sql, seqs: readonly number[]): void {

@@ -25,6 +25,41 @@ it('a settled job whose contents are erased keeps its row', () => {
   expect(contentsOf(queue, id)).toEqual([null, null]);
 });
 
+it('of the failures of a job whose contents are erased, only the codes and figures stay', () => {
+  const queue = new QueueHarness();
+  const worker = queue.worker('w');
+  const id = queue.job({ payload: PAYLOAD, max_attempts: 2 });
+  const fail = (more: object) => {
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_progress', job_id, fence_token, status_message: 'reads "a secret"' });
+    queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'cannot say "a secret"', ...more });
+  };
+  fail({ code: 'worker_error', retryable: true });
+  queue.advance(1);
+  const usage = { prompt_tokens: 3, completion_tokens: 1 };
+  const body = { error: { message: 'a secret' } };
+  fail({ code: 'engine_refused', retryable: false, http_status: 400, body, usage });
+  const seen = () => [queue.queue.read('get', id, null)!, queue.queue.read('ledger', id, null)!] as const;
+  const [before, steps] = seen();
+  expect(JSON.stringify(before).split('a secret')).toHaveLength(7);
+  expect(JSON.stringify(steps)).toContain('a secret');
+  queue.queue.do('eraseContents', id);
+  expect(JSON.stringify(seen())).not.toContain('a secret');
+  expect(seen()[1].steps.map(({ step }) => step)).toEqual(steps.steps.map(({ step }) => step));
+  const message = 'The words of this error were deleted with the contents of the job.';
+  const last = { message, code: 'engine_refused', retryable: false, http_status: 400, usage };
+  const [first, second] = before.attempt_errors;
+  expect(seen()[0]).toEqual({
+    ...before,
+    status_message: null,
+    error: last,
+    attempt_errors: [
+      { ...first, message },
+      { ...last, ...{ attempt: 2, fence_token: second!.fence_token, worker_id: 'w', at: second!.at } },
+    ],
+  });
+});
+
 it('a job whose contents are erased is not tried again', () => {
   const queue = new QueueHarness();
   const worker = queue.worker('w');

@@ -1,5 +1,5 @@
 import type { Env } from '../../../gateway/env.ts';
-import { callFiles, callQueue } from '../../../gateway/objects/calls.ts';
+import { callFiles, callFleet, callQueue } from '../../../gateway/objects/calls.ts';
 import { readJob, settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import { isSettled } from '../../../protocol/index.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
@@ -37,6 +37,7 @@ export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
           await callFiles(env, queueId, (files) => files.remove(kept.file));
       }
       await callQueue(env, queueId, (queue) => queue.eraseContents(id));
+      await callFleet(env, queueId, (fleet) => fleet.eraseError(id));
     },
     follow: async (id, fence, waitMs) => {
       const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));

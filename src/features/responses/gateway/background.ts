@@ -7,19 +7,19 @@ import { HttpError } from '../../../gateway/errors.ts';
 import { secondsIn } from '../../../gateway/inference/read-request.ts';
 import { readSubmission, rejection } from '../../../gateway/jobs/submissions.ts';
 import { submitAndListen } from '../../../gateway/jobs/submit-jobs.ts';
-import { callQueue, callResponses } from '../../../gateway/objects/calls.ts';
+import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
 import { isRequestId, requestHeaders, traceContextOf } from '../../../protocol/index.ts';
 import { bodyFacts } from '../../../request-facts/body-facts.ts';
 import type { Fields, NewResponse } from '../types.ts';
-import { LISTENER } from './asks.ts';
+import { LISTENER, responsesAsk } from './asks.ts';
 import { noResponse, unserved } from './errors.ts';
 import { streamOf } from './stream.ts';
 
 /**
  * Answers with a response in the background, or its events, once it is stored and its job is submitted. One whose job
- * is refused is deleted, and the job of one that cannot be stored is cancelled.
+ * is refused is deleted, and the job of one that cannot be stored is cancelled and erased.
  * @param bytes what the engine is sent
  * @param store stores the response, if that has not been done: the two commits go side by side
  */
@@ -37,7 +37,7 @@ export async function createInBackground(
   if (failed !== undefined) {
     await Promise.allSettled([
       callResponses(env, queueId, (responses) => responses.withdraw(id)),
-      callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null)),
+      responsesAsk(env, queueId).erase(id),
     ]);
     throw failed.reason;
   }
