@@ -5,6 +5,7 @@ import type { ClientsInstall } from '../../scripts/clients/setup.ts';
 import type { VllmInstall } from '../../scripts/vllm/setup.ts';
 import { ranScript } from '../support/client-scripts.ts';
 import { EXPECTED, EXPECTED_OF_AN_ENGINE, installExamples, runExample } from '../support/examples.ts';
+import { clientForNode } from '../support/node-responses.ts';
 import { responsesSeen } from '../support/responses-seen.ts';
 
 /** Arguments of the engine without which it calls no tools. */
@@ -25,6 +26,8 @@ export function clientsOverVllm(road: () => { vllm: VllmInstall; queueUrl: strin
     });
     return stdout;
   };
+
+  clientForNode(() => road().queueUrl, 'incomplete');
 
   describe('others’ clients over real vLLM', () => {
     // A model of random weights says anything: that something is said is for the simulator's tier to see.
