@@ -1,27 +1,25 @@
+import { expose } from '../../../durable/calls.ts';
 import type { HostedObject, ObjectHost } from '../../../durable/host.ts';
 import { createTables, type TableSteps } from '../../../durable/ports.ts';
-import type { ResponsePlace } from '../../../protocol/response-rows.ts';
 import { EVENT_TABLES, type EventReceiver, EventWebhooks } from '../../../webhooks/events.ts';
 import { SETTINGS_TOO_LARGE } from '../refusals.ts';
 import type {
   CallerTerms,
   EndedResponse,
   Fields,
-  Item,
-  ItemsWanted,
   NewItem,
   NewResponse,
   Prepared,
   Refusal,
 } from '../types.ts';
 import { Background } from './background.ts';
+import { CALLS, type ExposedCalls } from './calls.ts';
 import * as chains from './chains.ts';
 import * as conversations from './conversations.ts';
 import { dropEvents, readEvents } from './event-log.ts';
-import { listResponses, placeOfResponse, type ResponsePage, type ResponsesWanted } from './listing.ts';
 import type { BackgroundAsk } from './ports.ts';
 import { begin, isTooLong } from './progress.ts';
-import { type ItemPage, inputPage, viewOf } from './reads.ts';
+import { viewOf } from './reads.ts';
 import {
   endedEvents,
   expiredResponses,
@@ -31,7 +29,6 @@ import {
   nextExpiry,
   RESPONSES_TABLES,
 } from './tables.ts';
-import { bytesByTenant } from './tenants.ts';
 
 /** The first state version that has these tables. */
 const FIRST_VERSION = 29;
@@ -76,11 +73,21 @@ export type Streamed =
 /** The outcome of a request to delete a response. */
 export type Removal = 'removed' | 'missing' | 'running';
 
+/** The class makes methods of a table of calls. */
+const Exposing = class {} as new () => ExposedCalls;
+
 /**
  * Stores the responses and conversations of a queue id; there is one such object for each queue. Its methods are the
  * calls of the gateway: arguments and answers are plain data. `viewer` is the tenant that asks; null sees all.
  */
-export class ResponsesObject implements HostedObject {
+export class ResponsesObject extends Exposing implements HostedObject {
+  static {
+    type Calls = Record<string, (on: chains.Responses, ...asked: unknown[]) => unknown>;
+    expose(ResponsesObject, CALLS as Calls, async (object, name, asked) =>
+      (CALLS as Calls)[name]!(object.#on, ...asked),
+    );
+  }
+
   readonly #host: ObjectHost;
   readonly #on: chains.Responses;
   readonly #ask: BackgroundAsk;
@@ -88,6 +95,7 @@ export class ResponsesObject implements HostedObject {
   readonly #webhooks: EventWebhooks;
 
   constructor(host: ObjectHost, settings: ResponsesSettings, ask: BackgroundAsk, receiver: EventReceiver) {
+    super();
     this.#host = host;
     this.#ask = ask;
     createTables(host.sql, [...RESPONSES_TABLES, ...EVENT_TABLES], STEPS);
@@ -134,11 +142,6 @@ export class ResponsesObject implements HostedObject {
     }
   }
 
-  /** Finds what a response would go on from; nothing is stored or locked. */
-  async history(asked: NewResponse, viewer: chains.Viewer, mostBytes: number): Promise<Prepared | Refusal> {
-    return chains.history(this.#on, asked, viewer, mostBytes);
-  }
-
   /** Deletes a response in the background whose job was not taken. */
   async withdraw(id: string): Promise<void> {
     const found = findResponse(this.#on.sql, id);
@@ -169,76 +172,6 @@ export class ResponsesObject implements HostedObject {
     const made = conversations.create(this.#on, tenant, metadata, items, storedBytes);
     this.#setAlarm();
     return made;
-  }
-
-  async getConversation(
-    id: string,
-    viewer: chains.Viewer,
-  ): Promise<conversations.ConversationView | Refusal> {
-    return conversations.get(this.#on, id, viewer);
-  }
-
-  async changeConversation(
-    id: string,
-    metadata: Fields,
-    viewer: chains.Viewer,
-  ): Promise<conversations.ConversationView | Refusal> {
-    return conversations.change(this.#on, id, metadata, viewer);
-  }
-
-  /** Deletes a conversation. @returns why it is not; null: it is */
-  async removeConversation(id: string, viewer: chains.Viewer): Promise<Refusal | null> {
-    return conversations.remove(this.#on, id, viewer);
-  }
-
-  async addItems(
-    id: string,
-    items: readonly NewItem[],
-    viewer: chains.Viewer,
-    storedBytes: number | null,
-    mostBytes: number,
-  ): Promise<{ items: Item[] } | Refusal> {
-    return conversations.addItems(this.#on, id, items, viewer, { storedBytes, mostBytes });
-  }
-
-  async conversationItems(
-    id: string,
-    wanted: ItemsWanted,
-    viewer: chains.Viewer,
-  ): Promise<ItemPage | Refusal> {
-    return conversations.listItems(this.#on, id, wanted, viewer);
-  }
-
-  async conversationItem(
-    id: string,
-    itemId: string,
-    viewer: chains.Viewer,
-  ): Promise<{ item: Item } | Refusal> {
-    return conversations.getItem(this.#on, id, itemId, viewer);
-  }
-
-  /** Takes an item out of a conversation. */
-  async removeItem(
-    id: string,
-    itemId: string,
-    viewer: chains.Viewer,
-  ): Promise<conversations.ConversationView | Refusal> {
-    return conversations.removeItem(this.#on, id, itemId, viewer);
-  }
-
-  /** Returns the request of the caller for whom a conversation is locked; null: nobody waits who could be gone. */
-  async lockJob(conversation: string): Promise<string | null> {
-    return conversations.lockJob(this.#on, conversation);
-  }
-
-  /** Takes what the queue said of the request for which a conversation is locked. @returns whether it is free */
-  async checkLock(conversation: string, job: string, isOver: boolean): Promise<boolean> {
-    return conversations.checkLock(this.#on, conversation, job, isOver);
-  }
-
-  /** Returns the bytes that are stored for each tenant. */
-  async stored(): Promise<{ tenant: string | null; bytes: number }[]> {
-    return bytesByTenant(this.#on.sql);
   }
 
   /** Returns a response; null: there is none. */
@@ -284,22 +217,6 @@ export class ResponsesObject implements HostedObject {
       if (isAny || isFinal || left <= 0) return { ...page, is_over: isFinal && is_end };
       await this.#background.news(id, left);
     }
-  }
-
-  /** Returns a page of the items that a response was made from; null: there is no such response, or no such item. */
-  async inputItems(id: string, wanted: ItemsWanted, viewer: chains.Viewer): Promise<ItemPage | null> {
-    const found = chains.visible(this.#on.sql, id, viewer);
-    return found && inputPage(this.#on.sql, [...found.history, ...found.input], wanted);
-  }
-
-  /** Returns a page of the responses that the viewer sees, newest first. */
-  async list(wanted: ResponsesWanted): Promise<ResponsePage> {
-    return listResponses(this.#on.sql, wanted);
-  }
-
-  /** Returns a response with its chain and conversation; null: there is none. */
-  async place(id: string, viewer: chains.Viewer): Promise<ResponsePlace | null> {
-    return placeOfResponse(this.#on.sql, id, viewer);
   }
 
   /**
