@@ -2,8 +2,8 @@ import type { BatchesObject } from '../batches/object.ts';
 import { type CallsOf, type Exposed, expose } from '../durable/calls.ts';
 import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
-import { randomName } from '../durable/random-text.ts';
 import type { Heartbeat, RequestRecord } from '../protocol/index.ts';
+import { randomName } from '../protocol/random-text.ts';
 import type { DisplacedJobs } from '../scheduler/machines.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import {

@@ -1,6 +1,6 @@
 import type { ObjectHost, Post } from '../durable/host.ts';
 import type { TableSteps } from '../durable/ports.ts';
-import { randomText } from '../durable/random-text.ts';
+import { randomText } from '../protocol/random-text.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 import { webhookProblem } from '../settings/webhooks.ts';
 import { WebhookOutbox } from './outbox.ts';

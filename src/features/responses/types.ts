@@ -1,5 +1,5 @@
-import { randomText } from '../../durable/random-text.ts';
 import type { Usage } from '../../protocol/index.ts';
+import { randomText } from '../../protocol/random-text.ts';
 import { RESPONSE_STATUSES } from '../../protocol/response-statuses.ts';
 
 /** Describes responses, items and conversations as OpenAI's API has them (openai-openapi 2.3.0). */

@@ -1,5 +1,5 @@
-import { randomText } from '../../durable/random-text.ts';
 import { matchesPattern } from '../../protocol/index.ts';
+import { randomText } from '../../protocol/random-text.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { addressOf } from '../address.ts';
 import type { Env, RequestHead } from '../env.ts';
