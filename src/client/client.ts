@@ -1,7 +1,7 @@
 import pRetry from 'p-retry';
 import type * as z from 'zod';
 import type { JobSubmission, JobView, LedgerStep } from '../protocol/index.ts';
-import { isSettled, keepMembers, newJobId, writeJson } from '../protocol/index.ts';
+import { isSettled, keepMembers, timeOrderedId, writeJson } from '../protocol/index.ts';
 
 /** A job to be stored; docs/protocol.md explains the fields. */
 export type NewJob = z.input<typeof JobSubmission>;
@@ -58,7 +58,7 @@ export class JobClient {
 
   /** Stores a job. The same id with the same payload returns the job that exists. */
   submit(job: NewJob, signal?: AbortSignal): Promise<JobView> {
-    return this.#ask('POST', '', { body: { ...job, id: job.id ?? newJobId() }, signal });
+    return this.#ask('POST', '', { body: { ...job, id: job.id ?? timeOrderedId() }, signal });
   }
 
   /** Returns the job in its present state. */

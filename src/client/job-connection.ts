@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { bounds, fitsUtf8, isSettled, newJobId, writeJson } from '../protocol/index.ts';
+import { bounds, fitsUtf8, isSettled, timeOrderedId, writeJson } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
@@ -101,7 +101,7 @@ export class JobConnection {
   }
 
   #begin(job: NewJob): Promise<JobEnd> {
-    const id = job.id ?? newJobId();
+    const id = job.id ?? timeOrderedId();
     if (this.#isClosed) {
       return Promise.resolve({ id, error: new QueueError('The connection is closed.', null, 'closed') });
     }

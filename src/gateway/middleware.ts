@@ -7,13 +7,12 @@ import type { Environment } from './routes/route.ts';
 
 /**
  * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and returns it in the response. The id
- * is for finding a request again and need not be unique: the gateway itself uses `ownId`.
+ * is for finding a request again and need not be unique. A request for an engine that brings none is known by the id of
+ * its job from the moment that its body is read.
  */
 export const nameRequest: MiddlewareHandler<Environment> = async (context, next) => {
-  const ownId = crypto.randomUUID();
   const given = context.req.raw.headers.get('x-request-id') ?? undefined;
-  context.set('ownId', ownId);
-  context.set('requestId', isRequestId(given) ? given : ownId);
+  context.set('requestId', isRequestId(given) ? given : crypto.randomUUID());
   await next();
   const { res } = context;
   // The response to an upgrade is handed back as it is. An answer of an object has these headers already, and may not

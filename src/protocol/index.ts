@@ -19,6 +19,7 @@ export * from './event-stream.ts';
 export * from './fields.ts';
 export * from './file-keys.ts';
 export * from './fleet-view.ts';
+export * from './ids.ts';
 export * from './jobs.ts';
 export * from './json-edit.ts';
 export * from './json-text.ts';

@@ -1,3 +1,4 @@
+import { behindPlace } from '../protocol/ids.ts';
 import * as spelled from '../protocol/text.ts';
 
 /** The sign for an unknown value, for which 0 is never written. */
@@ -106,9 +107,11 @@ export function money(dollars: Known<number>): string {
   return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
 }
 
-/** Returns the first 12 characters of an id, as lists show it. */
+/** Returns the first 12 characters by which an id differs from its neighbours, as lists show it. */
 export function shortId(id: string): string {
-  return id.length > 12 ? `${id.slice(0, 12)}…` : id;
+  const rest = behindPlace(id);
+  const short = rest.length > 12 ? `${rest.slice(0, 12)}…` : rest;
+  return rest === id ? short : `…${short}`;
 }
 
 /**

@@ -151,7 +151,7 @@ export class ResponsesHarness {
   /** Stores a response in the background. Its job is submitted too unless `isSubmitted` is false. */
   async create(body: Fields, tenant: string | null = null, isSubmitted = true): Promise<NewResponse> {
     const fields = readCreate({ model: 'tiny', input: 'Hi', background: true, ...body }, true);
-    const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
+    const asked = newResponse('q', fields, { tenant, token_name: tenant }, '{}');
     asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), this.#clock.now()));
     const prepared = await this.object.prepare(asked, tenant, {
       job: asked.id,
@@ -179,7 +179,7 @@ export class ResponsesHarness {
     history_bytes = ROOM,
   ) {
     const fields = readCreate({ model: 'tiny', input: 'Hi', ...body }, true);
-    const asked = newResponse(fields, { tenant, token_name: tenant }, '{}');
+    const asked = newResponse('q', fields, { tenant, token_name: tenant }, '{}');
     return {
       asked,
       said: await this.object.prepare(asked, tenant, {

@@ -1,4 +1,5 @@
-import { type Fields, type NewItem, type NewResponse, newItemId, newResponseId } from './types.ts';
+import { idOf } from '../../protocol/index.ts';
+import { type Fields, type NewItem, type NewResponse, newItemId } from './types.ts';
 
 /** A fault of a body of `POST /v1/responses`, in OpenAI's words where it has some. */
 export class BodyFault extends Error {
@@ -55,12 +56,13 @@ export function readCreate(body: Fields, storesByDefault: boolean): CreateFields
 
 /** Makes the response that a request asks for. */
 export function newResponse(
+  queueId: string,
   fields: CreateFields,
   submitter: { tenant: string | null; token_name: string | null },
   echo: string,
 ): NewResponse {
   const { metadata: _, ...rest } = fields;
-  return { ...rest, ...submitter, id: newResponseId(), echo };
+  return { ...rest, ...submitter, id: idOf('response', queueId), echo };
 }
 
 /**

@@ -46,15 +46,11 @@ const PREFIXES: Record<string, string> = {
 const OTHER_PREFIX = 'item';
 
 const HEX = '0123456789abcdef';
-/** The random digits of an id. */
 const ID_DIGITS = 32;
 
-export function newResponseId(): string {
+/** Makes the id of an answer to a job, which no one can ask for by it: the queue names the responses that it stores. */
+export function unstoredResponseId(): string {
   return `resp_${randomText(ID_DIGITS, HEX)}`;
-}
-
-export function newConversationId(): string {
-  return `conv_${randomText(ID_DIGITS, HEX)}`;
 }
 
 export function newItemId(type: string): string {

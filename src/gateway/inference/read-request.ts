@@ -1,5 +1,5 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { dialectOf, engineRoute } from '../../protocol/index.ts';
+import { dialectOf, engineRoute, idOf } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';
@@ -41,8 +41,8 @@ export interface Incoming {
   /** The request's path with the query. */
   path: string;
   token: Caller | null;
-  /** The id that the gateway chose for the request. */
-  ownId: string;
+  /** The id of the request's job where it is known before the body is read; else `readRequest` makes it. */
+  jobId?: string;
 }
 
 /** Returns the most bytes of a body for an engine. */
@@ -57,7 +57,7 @@ export function mostBodyBytes(env: Env): number {
  */
 export async function readRequest(
   env: Env,
-  { head, pathname, path, token, ownId }: Incoming,
+  { head, pathname, path, token, jobId: known }: Incoming,
   readBody: () => Promise<HeldBody>,
 ): Promise<InferenceRequest> {
   const queueId = queueIdOf(env, head);
@@ -81,10 +81,11 @@ export async function readRequest(
     const denied = modelProblem([model], permissions);
     const adapter = adapterProblem(read.facts, permissions);
     if (denied ?? adapter) throw denied ?? adapter;
-    const requestId = read.requestId ?? ownId;
+    const jobId = known ?? idOf('request', queueId);
+    const requestId = read.requestId ?? jobId;
     const dialect = dialectOf(path);
     const call: InferenceRequest['call'] = {
-      job_id: ownId,
+      job_id: jobId,
       job_type: 'engine_request',
       route: pathname,
       payload: read.payload,
@@ -104,7 +105,7 @@ export async function readRequest(
       release,
       facts,
       errorOf: { dialect, requestId },
-      headers: { 'x-job-id': ownId, ...requestIdHeaders(requestId, dialect) },
+      headers: { 'x-job-id': jobId, ...requestIdHeaders(requestId, dialect) },
       kind: earlyKind(path, read),
       given,
     };

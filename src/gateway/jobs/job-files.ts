@@ -1,14 +1,6 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { putJobFile } from '../../files/put-job-file.ts';
-import {
-  bounds,
-  fitsUtf8,
-  type JobView,
-  keepTree,
-  newJobId,
-  parseJsonBytes,
-  writeJson,
-} from '../../protocol/index.ts';
+import { bounds, fitsUtf8, type JobView, keepTree, parseJsonBytes, writeJson } from '../../protocol/index.ts';
 import { longSuitsBase } from '../../queue/job-frame.ts';
 import { maySee, payloadFileId, type SubmitJob, type ToldJob, type Viewer } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
@@ -19,15 +11,18 @@ import { callFiles } from '../objects/calls.ts';
  * Returns a job as the queue takes it: a long payload is in a file (files/object.ts), which is on disk by then, and the
  * queue knows only the file's name.
  */
-export async function withPayloadFile(env: Env, queueId: string, given: SubmitJob): Promise<SubmitJob> {
+export async function withPayloadFile(
+  env: Env,
+  queueId: string,
+  given: SubmitJob & { id: string },
+): Promise<SubmitJob> {
   if (fitsUtf8(given.payload, bounds.INLINE_BYTES)) return given;
   const { payload, ...job } = given;
-  const id = job.id ?? newJobId();
   const bytes = new TextEncoder().encode(payload) as Uint8Array<ArrayBuffer>;
   const payload_file = payloadFileId(await sha256(bytes), longSuitsBase(job.job_type, bytes));
-  await storeJobFile(env, queueId, { id: payload_file, job: id }, bytes);
+  await storeJobFile(env, queueId, { id: payload_file, job: job.id }, bytes);
   freeBytes(bytes);
-  return { ...job, id, payload: '', payload_file };
+  return { ...job, payload: '', payload_file };
 }
 
 /** Stores a job's file as `putJobFile` does. */

@@ -8,7 +8,6 @@ import {
   JobSubmission,
   JsonFault,
   matchesPattern,
-  newJobId,
   openAIType,
   parseValue,
   runpodStreams,
@@ -75,7 +74,7 @@ export function readSubmission(
   return {
     ...job,
     priority,
-    id: job.id ?? idempotencyKey ?? newJobId(),
+    id: job.id ?? idempotencyKey,
     payload: text,
     model: facts.model ?? undefined,
     ...(!mayNamePool(job.config_id, permissions) && { model_only: true }),

@@ -1,6 +1,6 @@
 import type { QueueStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { bounds, fitsUtf8 } from '../../protocol/index.ts';
+import { bounds, fitsUtf8, idOf } from '../../protocol/index.ts';
 import {
   type AskedModel,
   bytesOf,
@@ -46,6 +46,8 @@ export function submitAndListen(
  */
 const MOST_LENGTH = 1_000_000;
 
+type NamedJob = SubmitJob & { id: string };
+
 type Submit<T> = (queue: QueueStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
 
 /** Submits jobs by the given call. Long payloads are in files before the queue learns of their jobs. */
@@ -59,7 +61,8 @@ async function submitBy<T extends HeardAnswer>(
   let jobs: SubmitJob[] = [];
   let characters = 0;
   for (const [index, job] of given.entries()) {
-    const whole = await withFacts(env, queueId, job);
+    // A call that is repeated must name the same job, so each has an id before the first.
+    const whole = await withFacts(env, queueId, { ...job, id: job.id ?? idOf('job', queueId) });
     const ready = await withPayloadFile(env, queueId, whole);
     characters += ready.payload.length;
     jobs.push(ready);
@@ -114,7 +117,11 @@ function submitServed<T extends object>(
  * Returns a job with how its prompt begins and, if its token has limits, what the job may cost, both read from the body
  * that the engine will be sent. A body that cannot be read was refused before.
  */
-async function withFacts(env: Env, queueId: string, { facts: read, ...given }: ReadJob): Promise<SubmitJob> {
+async function withFacts(
+  env: Env,
+  queueId: string,
+  { facts: read, ...given }: NamedJob & ReadJob,
+): Promise<NamedJob> {
   const { payload, tenant = null } = given;
   const isInFile = given.model !== undefined && !fitsUtf8(payload, bounds.INLINE_BYTES);
   if (!given.limits && !isInFile && payload.length > MOST_LENGTH) return given;
@@ -140,13 +147,8 @@ async function withFacts(env: Env, queueId: string, { facts: read, ...given }: R
  * Chooses the model of a job whose payload goes into a file: the queue names the models of other jobs when it sends
  * them, but never reads files.
  */
-async function withChosenModel(
-  env: Env,
-  queueId: string,
-  job: SubmitJob,
-  facts: JobFacts,
-): Promise<SubmitJob> {
-  const { id = '', model = null, session, tenant, config_id } = job;
+async function withChosenModel(env: Env, queueId: string, job: NamedJob, facts: JobFacts): Promise<NamedJob> {
+  const { id, model = null, session, tenant, config_id } = job;
   const asked: AskedModel = {
     model,
     ...(session !== undefined && { session }),

@@ -1,5 +1,4 @@
 import { matchesPattern } from '../../protocol/index.ts';
-import { randomText } from '../../protocol/random-text.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { addressOf } from '../address.ts';
 import type { Env, RequestHead } from '../env.ts';
@@ -45,13 +44,4 @@ export function namedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
  */
 export function isNamedQueue(env: Env, queueId: string): boolean {
   return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
-}
-
-const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** The digits of an id: 62^24 is more than 2^142, so an id cannot be guessed. */
-const LENGTH = 24;
-
-/** Returns an id in OpenAI's form: a prefix that names the kind of object, then random letters and digits. */
-export function randomId(prefix: string): string {
-  return prefix + randomText(LENGTH, DIGITS);
 }

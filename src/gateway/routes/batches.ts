@@ -1,6 +1,6 @@
 import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import type * as answers from '../../protocol/file-answers.ts';
-import { ANY_ENDPOINT, inferenceRoutes, parseValue, type Waiting } from '../../protocol/index.ts';
+import { ANY_ENDPOINT, idOf, inferenceRoutes, parseValue, type Waiting } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { aliasesFor } from '../auth/aliases.ts';
@@ -10,7 +10,7 @@ import { readValue } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { waitingOfBatch } from '../objects/batches.ts';
 import { callBatches } from '../objects/calls.ts';
-import { queueIdOf, randomId } from '../objects/ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import { BatchRequest } from '../openapi/requests.ts';
 import { listOf, wholeNumber } from '../parameters.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
@@ -190,7 +190,8 @@ async function newBatch(body: unknown, context: GatewayContext, now: number): Pr
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
   const token = context.get('token');
-  const permissions = permissionsOf(token, await aliasesFor(env, queueIdOf(env, context.req.raw), token));
+  const queueId = queueIdOf(env, context.req.raw);
+  const permissions = permissionsOf(token, await aliasesFor(env, queueId, token));
   const { models, routes } = permissions;
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
     const message = `endpoint: POST ${endpoint} is no inference route; docs/http.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
@@ -205,7 +206,7 @@ async function newBatch(body: unknown, context: GatewayContext, now: number): Pr
   }
   const usual = Number(env.FILE_RETENTION_SECONDS || QUEUE_SETTINGS.file_retention_seconds.default);
   return {
-    id: randomId('batch_'),
+    id: idOf('batch', queueId),
     ...submitterOf(context.get('token')),
     ...(models && { token_models: models }),
     ...(routes && { token_routes: routes }),
@@ -215,8 +216,8 @@ async function newBatch(body: unknown, context: GatewayContext, now: number): Pr
     metadata: metadata ?? null,
     output_kept_ms: (output_expires_after?.seconds ?? usual) * 1000,
     most_lines: Number(env.MAX_BATCH_LINES || QUEUE_SETTINGS.max_batch_lines.default),
-    output_file_id: randomId('file-'),
-    error_file_id: randomId('file-'),
+    output_file_id: idOf('file', queueId),
+    error_file_id: idOf('file', queueId),
     created_at: now,
     expires_at: now + window,
   };

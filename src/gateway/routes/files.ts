@@ -1,12 +1,13 @@
 import type { FileRecord } from '../../files/file-index.ts';
 import { FILE_PURPOSES, type FilePurpose, type StoredFile } from '../../protocol/file-answers.ts';
+import { idOf } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth/authorize.ts';
 import { storeUpload, type Uploaded } from '../bodies/upload.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, callFiles } from '../objects/calls.ts';
-import { queueIdOf, randomId } from '../objects/ids.ts';
+import { queueIdOf } from '../objects/ids.ts';
 import { invalidParameter, listOf, wholeNumber } from '../parameters.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
@@ -41,7 +42,7 @@ export function fileRoutes(app: Gateway): void {
       const queueId = queueIdOf(env, req.raw);
       const most = Number(env.MAX_FILE_BYTES || QUEUE_SETTINGS.max_file_bytes.default);
       const tenant = tenantOf(context.get('token'));
-      const id = randomId('file-');
+      const id = idOf('file', queueId);
       // Pieces that cannot be removed now expire: the object was not told to keep them.
       const abandon = () =>
         executionCtx.waitUntil(callFiles(env, queueId, (files) => files.remove(id)).catch(() => {}));

@@ -90,7 +90,6 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
     pathname,
     path: pathname + search,
     token: context.get('token'),
-    ownId: context.get('ownId'),
   };
   const asked = await readRequest(env, incoming, () =>
     readBody(req.raw, env, most, variableOf('max_body_bytes')),

@@ -11,9 +11,7 @@ export interface Environment {
   Variables: {
     /** The caller's token; null where no tokens are configured. */
     token: Caller | null;
-    /** The id that the gateway chose for this request alone. */
-    ownId: string;
-    /** The id for finding this request again: the caller's, else `ownId`. */
+    /** The id for finding this request again: the caller's, else one that the gateway made. */
     requestId: string;
   };
 }

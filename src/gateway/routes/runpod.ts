@@ -1,4 +1,4 @@
-import { newJobId, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
+import { type IdKind, idOf, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { aliasesFor } from '../auth/aliases.ts';
@@ -48,7 +48,7 @@ export function runpodRoutes(app: Gateway): void {
     answers: { 200: { description: 'It is stored.', content: { schema: 'RunpodSubmitted' } } },
     errors: [400, 404, 413, 429, 503],
     handler: async (context) => {
-      const job = await submit(context, `${newJobId()}-u1`);
+      const job = await submit(context, 'runpod');
       return context.json({ id: job.id, status: 'IN_QUEUE' });
     },
   });
@@ -67,7 +67,7 @@ export function runpodRoutes(app: Gateway): void {
     errors: [400, 404, 413, 429, 503],
     handler: async (context) => {
       const waitMs = syncWaitOf(context.req.query('wait'));
-      const { id } = await submit(context, `sync-${newJobId()}-u1`);
+      const { id } = await submit(context, 'runpod_sync');
       const viewer = viewerOf(context.get('token'));
       const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then(async (job) =>
         jsonResponse(await shown(context, found(job, id))),
@@ -237,8 +237,8 @@ function call<T>(context: GatewayContext, ask: Parameters<typeof callQueue<T>>[2
   return callQueue(context.env, queueIdOf(context.env, context.req.raw), ask);
 }
 
-/** Stores the job that the body describes. */
-async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
+/** Stores the job that the body describes. @param kind the kind of its id */
+async function submit(context: GatewayContext, kind: IdKind): Promise<ToldJob> {
   const { env } = context;
   const endpoint = endpointOf(context);
   const queueId = queueIdOf(env, context.req.raw);
@@ -246,7 +246,7 @@ async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
   try {
     const job = readRunpodSubmission(
       parseKeeping(bytes, ['input']),
-      id,
+      idOf(kind, queueId),
       endpoint,
       permissionsOf(context.get('token'), await aliasesFor(env, queueId, context.get('token'))),
     );

@@ -1,7 +1,7 @@
 import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { CanaryShare } from '../../fleet/rpc.ts';
-import { CLOSE, newJobId, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { CLOSE, idOf, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
 import {
   type COMMANDS,
@@ -186,7 +186,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   }
 
   async #submission<T extends object>(jobs: SubmitJob[], submit: (ids: string[]) => T[]): Promise<T[]> {
-    const ids = jobs.map(({ id }) => id ?? newJobId());
+    const ids = jobs.map(({ id }) => id ?? idOf('job', this.#host.queueId));
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
     // The gateway asks the fleet object next, so all news must have reached that object.

@@ -1,7 +1,7 @@
 import type { Mirror } from '../../aliases/alias.ts';
 import { withTarget } from '../../aliases/rename.ts';
 import { fraction } from '../../aliases/resolve.ts';
-import { bounds, fitsUtf8, newJobId, payloadText, reservedSlots } from '../../protocol/index.ts';
+import { bounds, fitsUtf8, idOf, payloadText, reservedSlots } from '../../protocol/index.ts';
 import type { JobEvent } from '../events/event.ts';
 import { emit, type Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
@@ -97,7 +97,7 @@ export class Mirrors implements Projection {
     }
     const now = core.now();
     const row = core.stored.insert({
-      id: newJobId(),
+      id: idOf('job', core.settings.queue_id),
       job_type,
       config_id: configId,
       priority: PRIORITY,

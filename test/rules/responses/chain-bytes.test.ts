@@ -60,7 +60,7 @@ class Client {
     const input = [{ type: 'message', role: 'user', content }];
     const body: Fields = { model: 'tiny', instructions: INSTRUCTIONS, tools: TOOLS, input, ...this.#before };
     const fields = readCreate(body, true);
-    const asked = newResponse(fields, { tenant: 'team', token_name: 'app' }, '{}');
+    const asked = newResponse('q', fields, { tenant: 'team', token_name: 'app' }, '{}');
     const terms = { job: 'j', stored_bytes: null, history_bytes: Number.MAX_SAFE_INTEGER };
     const prepared = (await this.#harness.object.prepare(asked, 'team', terms)) as Prepared;
     const sent = engineBody(new TextEncoder().encode(JSON.stringify(body)), fields, prepared);

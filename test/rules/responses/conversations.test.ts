@@ -43,7 +43,7 @@ describe('a conversation', () => {
     const said = await harness.object.createConversation('a', { topic: 'x' }, inputItems('one'), null);
     const made = said as Fields & { id: string };
     expect(made).toMatchObject({ object: 'conversation', metadata: { topic: 'x' } });
-    expect(made.id).toMatch(/^conv_[0-9a-f]{32}$/);
+    expect(made.id).toMatch(/^conv_1[\dA-Za-z]{28}$/);
     expect(await harness.object.getConversation(made.id, 'a')).toEqual(made);
     const changed = await harness.object.changeConversation(made.id, { topic: 'y' }, 'a');
     expect(changed).toEqual({ ...made, metadata: { topic: 'y' } });

@@ -26,6 +26,7 @@ class Gateway {
     },
     send: (text) => void this.sent.push(JSON.parse(text) as Fields),
     now: () => 0,
+    newId: () => `resp_warm_${this.sent.length}`,
   });
 
   /** A whole answer, in pieces that end anywhere. */

@@ -7,11 +7,11 @@ import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-requ
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
-import { withMembers, withoutMark } from '../../../protocol/index.ts';
+import { idOf, withMembers, withoutMark } from '../../../protocol/index.ts';
 import { variableOf } from '../../../settings/queue-settings.ts';
 import { BodyFault, type CreateFields, newResponse, readCreate } from '../create-body.ts';
 import { begunResponse } from '../response-object.ts';
-import type { EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../types.ts';
+import type { CallerTerms, EndedResponse, Fields, NewResponse, Prepared, Refusal } from '../types.ts';
 import { createInBackground } from './background.ts';
 import { whenFree } from './lock.ts';
 import { recorded } from './recorder.ts';
@@ -35,19 +35,24 @@ export async function createResponse(context: GatewayContext): Promise<Response>
   const queueId = queueIdOf(env, req.raw);
   const viewer = readerOf(token, env);
   const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
-  const historyBytes = mostBodyBytes(env) - bytes.byteLength;
+  const jobId = idOf('request', queueId);
+  const terms: CallerTerms = {
+    job: jobId,
+    stored_bytes: token?.stored_bytes ?? null,
+    history_bytes: mostBodyBytes(env) - bytes.byteLength,
+  };
   let asked: NewResponse;
   let fields: CreateFields;
   let prepared: Prepared;
   try {
     const body = parseObject(bytes);
     fields = readFields(body, token);
-    asked = newResponse(fields, submitterOf(token), '{}');
+    asked = newResponse(queueId, fields, submitterOf(token), '{}');
     if (fields.background)
       asked.echo = JSON.stringify(begunResponse(body, ownFields(asked, fields.metadata), Date.now()));
     const needs = needsState(fields) || (fields.store && token?.stored_bytes !== undefined);
     prepared =
-      needs && !isAlone(fields) ? told(await prepare(context, asked, viewer, historyBytes)) : { history: [] };
+      needs && !isAlone(fields) ? told(await prepare(context, asked, viewer, terms)) : { history: [] };
   } catch (error) {
     release();
     throw error;
@@ -69,7 +74,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       free();
     };
     if (fields.background) {
-      const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer, historyBytes));
+      const store = async () => isAlone(fields) && told(await prepare(context, asked, viewer, terms));
       return await createInBackground(context, asked, body, store).finally(releaseAll);
     }
     const incoming = {
@@ -77,7 +82,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       pathname: PATH,
       path: PATH + new URL(req.raw.url).search,
       token,
-      ownId: context.get('ownId'),
+      jobId,
     };
     const request = await readRequest(env, incoming, async () => ({ bytes: body, release: releaseAll }));
     context.set('requestId', request.errorOf.requestId);
@@ -128,12 +133,10 @@ async function prepare(
   context: GatewayContext,
   asked: NewResponse,
   viewer: string | null,
-  history_bytes: number,
+  terms: CallerTerms,
 ): Promise<Prepared | Refusal> {
   const { env, req } = context;
   const queueId = queueIdOf(env, req.raw);
-  const stored_bytes = context.get('token')?.stored_bytes ?? null;
-  const terms = { job: context.get('ownId'), stored_bytes, history_bytes };
   const prepared = () => callResponses(env, queueId, (responses) => responses.prepare(asked, viewer, terms));
   const { conversation } = asked;
   return conversation === null ? await prepared() : await whenFree(env, queueId, conversation, prepared);

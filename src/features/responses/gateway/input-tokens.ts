@@ -35,13 +35,14 @@ interface Asked {
 export async function countInputTokens(context: GatewayContext): Promise<Response> {
   const { env, req } = context;
   const token = context.get('token');
+  const queueId = queueIdOf(env, req.raw);
   const { bytes, release } = await readBody(req.raw, env, mostBodyBytes(env), variableOf('max_body_bytes'));
   try {
     const fields = readFields({ ...parseObject(bytes), background: false }, token);
-    const asked = newResponse(fields, submitterOf(token), '{}');
+    const asked = newResponse(queueId, fields, submitterOf(token), '{}');
     const goesOn = fields.previous_response_id !== null || fields.conversation !== null;
     const history = () =>
-      callResponses(env, queueIdOf(env, req.raw), (responses) =>
+      callResponses(env, queueId, (responses) =>
         responses.history(asked, readerOf(token, env), mostBodyBytes(env) - bytes.byteLength),
       );
     const prepared = goesOn ? told(await history()) : { history: [] };
@@ -62,7 +63,7 @@ async function countedBy(
   const rendered = await ask(context, `${PATH}/render`, body);
   const tokens = await countIn(rendered, ({ token_ids: ids }) => (Array.isArray(ids) ? ids.length : null));
   if (tokens !== null) return counted(context, tokens);
-  if (!lacksRoute(rendered)) return rendered.response;
+  if (!rendered.response.ok && !lacksRoute(rendered)) return rendered.response;
   if (chat instanceof HttpError) throw chat;
   const tokenized = await ask(context, '/tokenize', chat);
   const count = await countIn(tokenized, ({ count }) => Number(count) || null);
@@ -98,7 +99,6 @@ async function ask(context: GatewayContext, path: string, body: Uint8Array<Array
     pathname: path,
     path,
     token: context.get('token'),
-    ownId: crypto.randomUUID(),
   };
   // The engine's request has bytes of its own, which are freed once it has them.
   const request = await readRequest(env, incoming, async () => ({ bytes: body.slice(), release: () => {} }));

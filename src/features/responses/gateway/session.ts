@@ -9,7 +9,7 @@ import {
 } from '../../../protocol/index.ts';
 import { BodyFault, inputItems, readCreate } from '../create-body.ts';
 import { begunResponse, jsonObject } from '../response-object.ts';
-import { type Fields, newResponseId } from '../types.ts';
+import type { Fields } from '../types.ts';
 
 /** The part of the gateway that a session needs. */
 export interface SessionPorts {
@@ -19,6 +19,8 @@ export interface SessionPorts {
   hold(bytes: number): () => void;
   send(text: string): void;
   now(): number;
+  /** Makes the id of a response. */
+  newId(): string;
 }
 
 /** A response that is not stored, as its connection remembers it. */
@@ -155,7 +157,7 @@ export class ResponsesSession {
   /** Answers a frame that only prepares: its items are remembered, and no engine is asked. */
   #warmUp(frame: Fields, before: Omit<Remembered, 'id'>): void {
     readCreate(frame, false);
-    const own = { id: newResponseId(), store: false, output: [] };
+    const own = { id: this.#ports.newId(), store: false, output: [] };
     const previous = asId(frame.previous_response_id);
     const begun = {
       ...begunResponse(frame, own, this.#ports.now()),

@@ -4,6 +4,7 @@ import { holdBytes } from '../../../gateway/bodies/body.ts';
 import type { HttpError } from '../../../gateway/errors.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
+import { idOf } from '../../../protocol/index.ts';
 import { PATH } from './create.ts';
 import { ResponsesSession } from './session.ts';
 
@@ -24,7 +25,7 @@ export function openResponsesSocket(
   answer: (request: Request) => Response | Promise<Response>,
 ): Response {
   const { env, req } = context;
-  queueIdOf(env, req.raw);
+  const queueId = queueIdOf(env, req.raw);
   const token = context.get('token');
   const headers = new Headers([...req.raw.headers].filter(([name]) => !OF_THE_UPGRADE.test(name)));
   headers.set('content-type', 'application/json');
@@ -36,6 +37,7 @@ export function openResponsesSocket(
     hold: (bytes) => holdBytes(env, bytes),
     send: (text) => socket.send(text),
     now: () => Date.now(),
+    newId: () => idOf('response', queueId),
   });
   const close = (code: number, reason: string) => {
     stopWatching();

@@ -31,8 +31,9 @@ import { bytesOfTenant } from './tenants.ts';
 
 /** The rules of stored responses: what one may go on from, what it leaves, and what goes with it. */
 
-/** The storage, clock and periods that the rules work with. */
+/** The queue, and the storage, clock and periods that the rules work with. */
 export interface Responses {
+  queueId: string;
   sql: Sql;
   /** Returns the time, epoch ms. */
   now(): number;

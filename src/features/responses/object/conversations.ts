@@ -1,6 +1,6 @@
+import { idOf } from '../../../protocol/index.ts';
 import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG, tooLarge } from '../refusals.ts';
 import type { Fields, Item, ItemsWanted, NewItem, Refusal } from '../types.ts';
-import { newConversationId } from '../types.ts';
 import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from './chains.ts';
 import { areLargerThan, insertItems, itemsOf } from './items.ts';
 import { type ItemPage, inputPage, itemView } from './reads.ts';
@@ -35,7 +35,7 @@ const LOCKS_AT_ONCE = 50;
 
 /** Makes a conversation. @param storedBytes the most that may be stored for its tenant; null: any */
 export function create(
-  { sql, now }: Responses,
+  { sql, now, queueId }: Responses,
   tenant: string | null,
   metadata: Fields,
   items: readonly NewItem[],
@@ -43,7 +43,7 @@ export function create(
 ): ConversationView | Refusal {
   const refusal = storageRefusal(sql, tenant, storedBytes);
   if (refusal !== null) return refusal;
-  const id = newConversationId();
+  const id = idOf('conversation', queueId);
   const conversation: StoredConversation = {
     id,
     root: rootOf(id),

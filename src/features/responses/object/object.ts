@@ -102,6 +102,7 @@ export class ResponsesObject extends Exposing implements HostedObject {
     this.#webhooks = new EventWebhooks(host, receiver);
     const { retention_seconds, conversations_retention_seconds: conversationsSeconds } = settings;
     this.#on = {
+      queueId: host.queueId,
       sql: host.sql,
       now: () => host.now(),
       transaction: (work) => host.transaction(work),

@@ -248,13 +248,15 @@ function responseOf(row: Row): StoredResponse {
   };
 }
 
-/** The hexadecimal digits of an id that make the root of a chain. Two roots that are equal by chance do no harm. */
-const ROOT_DIGITS = 8;
+/**
+ * The last characters of an id that make the root of a chain, as a number of four bytes. Two roots that are equal by
+ * chance do no harm.
+ */
+const ROOT_DIGITS = 6;
 
 /** Returns the root of a chain that begins with this response or conversation. */
 export function rootOf(id: string): number {
-  const at = id.indexOf('_') + 1;
-  return Number.parseInt(id.slice(at, at + ROOT_DIGITS), 16);
+  return Number.parseInt(id.slice(-ROOT_DIGITS), 36);
 }
 
 /** Returns the conversations of a chain. */

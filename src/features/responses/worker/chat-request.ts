@@ -1,6 +1,6 @@
 import { fieldsOf } from '../../../protocol/index.ts';
 import type { ToolOfCall } from '../event-maker.ts';
-import { type Fields, newResponseId } from '../types.ts';
+import { type Fields, unstoredResponseId } from '../types.ts';
 import { messagesOf } from './chat-messages.ts';
 import { choiceOf, toolsOf } from './chat-tools.ts';
 import { Unsayable } from './unsayable.ts';
@@ -80,7 +80,7 @@ function formatOf(format: unknown): Fields | null {
 function responseOf(body: Fields): Fields {
   const { request_id: id } = body;
   return {
-    id: typeof id === 'string' && id.startsWith('resp_') ? id : newResponseId(),
+    id: typeof id === 'string' && id.startsWith('resp_') ? id : unstoredResponseId(),
     object: 'response',
     created_at: Math.floor(Date.now() / 1000),
     instructions: body.instructions ?? null,

@@ -58,13 +58,12 @@ async function answerDirectly(
 ): Promise<void> {
   const head = new IncomingHead(incoming);
   const path = incoming.url!;
-  const ownId = randomUUID();
   const given = head.headers.get('x-request-id') ?? undefined;
-  let requestId = isRequestId(given) ? given : ownId;
+  let requestId = isRequestId(given) ? given : randomUUID();
   let response: Response;
   try {
     const token = await authorize(head, env, ['submit']);
-    const asked = await readRequest(env, { head, pathname: path, path, token, ownId }, async () => {
+    const asked = await readRequest(env, { head, pathname: path, path, token }, async () => {
       const release = holdBytes(env, Number(incoming.headers['content-length']));
       try {
         return { bytes: await readShortBody(incoming), release };
