@@ -69,6 +69,25 @@ withQueueOptions(program.command('queue'))
   .action(async (options) => finish((await import('./commands/queue.ts')).runQueue(options, env)));
 
 program
+  .command('gateway')
+  .description('Start a gateway process of its own for a queue elsewhere. It keeps nothing; run any number.')
+  .option('--queue <urls>', 'addresses of the queue, comma-separated (variable GATEWAY_QUEUE)')
+  .option('--host <host>', 'address to listen on (variable GATEWAY_HOST, default 127.0.0.1)')
+  .option('--port <port>', 'port to listen on, 0 for a free one (variable GATEWAY_PORT, default 8788)')
+  .option(
+    '--advertise <host:port>',
+    'address at which other gateways reach this one (variable GATEWAY_ADVERTISE)',
+  )
+  .addHelpText(
+    'after',
+    `
+Required where the queue asks for tokens:
+  GATEWAY_TOKEN  a token of "worker-vllm token create --scope gateway"
+The queue tells the gateway all other settings, its tokens too.`,
+  )
+  .action(async (options) => finish((await import('./commands/gateway.ts')).runGateway(options, env)));
+
+program
   .command('supervise')
   .description('Start an engine and its worker on a GPU machine, and watch both.')
   .option('--print-command', "print the engine's command and the source of each argument; start nothing")

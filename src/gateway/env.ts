@@ -10,8 +10,21 @@ export interface Env extends QueueSettingBindings {
    * and serves loopback only.
    */
   TOKENS?: string;
+  /**
+   * Returns how long the process that holds the objects has been out of reach; null: calls reach it. Left out where the
+   * objects are at hand.
+   */
+  away?(): Away | null;
   /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
+}
+
+/** The state of a gateway that does not reach the objects. */
+export interface Away {
+  /** The time since which no call reaches them, epoch ms. */
+  since: number;
+  /** Whether calls are refused by now; false: they wait until the objects are reached again. */
+  refuses: boolean;
 }
 
 /** The environment of the gateway's routes. */

@@ -1,4 +1,5 @@
 import { type ApiError, CHALLENGE, type Dialect, errorBody } from '../protocol/index.ts';
+import type { Away } from './env.ts';
 import { log } from './log.ts';
 
 /** An error that ends a request, for its caller. Anything below a route may throw it. */
@@ -91,6 +92,12 @@ export function tooLarge(maxBytes: number, variable?: string): HttpError {
       : `${Math.floor(maxBytes / 1024 / 1024)} MiB`;
   const how = variable === undefined ? '' : ` The variable ${variable} of the queue sets this limit.`;
   return new HttpError(413, `The body is larger than ${most}.${how}`, 'too_large');
+}
+
+/** Returns the error for a request of a gateway that does not reach the objects. */
+export function awayError({ since }: Away): HttpError {
+  const message = `The gateway has had no connection to its queue since ${new Date(since).toISOString()}. Try again in a few seconds.`;
+  return new HttpError(503, message, 'queue_away', retryAfter(5));
 }
 
 /** Returns the header that says when to come back, in whole seconds, at least one. */

@@ -90,7 +90,7 @@ export const STORE_POLICIES = ['allow', 'deny', 'off'] as const;
 /** A token as `GET /api/tokens` lists it. Times are ISO. */
 export const TokenView = z.object({
   name: z.string(),
-  scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
+  scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'gateway', 'read', 'admin'])),
   /** The tenant whose jobs the token submits and sees. */
   tenant: z.string(),
   /** A pattern of the ids of the only workers that may use the token; null: any. */
@@ -141,7 +141,7 @@ export const SessionView = z.object({
   asks_for_token: z.boolean(),
   /** The name of the token; null: not signed in, or no token is required. */
   name: z.string().nullable(),
-  scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
+  scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'gateway', 'read', 'admin'])),
   /** The time when the sign-in expires, ISO; null: not signed in. */
   expires_at: z.string().nullable(),
 });

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { isPlain, Limits, STORE_POLICIES } from '../protocol/index.ts';
 
 /** The scopes of tokens; `admin` includes the others. */
-export const SCOPES = ['submit', 'worker', 'launcher', 'read', 'admin'] as const;
+export const SCOPES = ['submit', 'worker', 'launcher', 'gateway', 'read', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The fields of a token's entry that whoever makes the token chooses. */

@@ -10,7 +10,7 @@ import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
-const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
+const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'gateway', 'admin'];
 
 /** The fields of limits, all optional. */
 const LIMIT_NUMBERS = RATE_LIMITS.map((name) => limitField(name, 'at most'));

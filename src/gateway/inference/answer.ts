@@ -4,7 +4,6 @@ import type { WaitingLineView } from '../../queue/rpc.ts';
 import { behindComment } from '../../relay/keep-alive.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
-import { callQueue } from '../objects/calls.ts';
 import type { InferenceRequest } from './read-request.ts';
 import { respond } from './respond.ts';
 
@@ -39,9 +38,9 @@ export function answer(
     timers: globalThis,
     hangUp: () => hangUp.happen(),
     afterMs,
-    progress: () => {
-      const ask = () => callQueue(env, queueId, (queue) => queue.waitingLines());
-      return waitingPlace(queueId, jobId, ask, Date.now);
+    progress: async () => {
+      if (env.away?.()) return 'waiting for the queue, which cannot be reached';
+      return await waitingPlace(queueId, jobId, () => env.objects.queue(queueId).waitingLines(), Date.now);
     },
   });
 }

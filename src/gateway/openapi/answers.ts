@@ -114,7 +114,12 @@ export const Scale = z.object({
   ready_workers: count.describe('Of these, those that take jobs.'),
   wanted_workers: count.describe('That could run at once all that waits and runs.'),
 });
-export const Health = z.union([HealthOfQueue, Ok]);
+const HealthWithoutQueue = Ok.extend({
+  queue_away_since: z.iso
+    .datetime()
+    .describe("Of a gateway process apart: since when it has not reached its queue's process."),
+});
+export const Health = z.union([HealthOfQueue, HealthWithoutQueue, Ok]);
 
 const pool = z.object({
   id: z.string(),

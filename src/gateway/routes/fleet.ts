@@ -3,7 +3,7 @@ import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { audited } from '../audit.ts';
 import { isAuthorized, requireQueueId, requireWorkerId } from '../auth/authorize.ts';
 import { readValue } from '../bodies/body.ts';
-import { HttpError } from '../errors.ts';
+import { awayError, HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
@@ -177,6 +177,9 @@ export function fleetRoutes(app: Gateway): void {
       answers: { 200: { description: 'It is.', content: { schema: 'Health' } } },
       errors: [503],
       handler: async ({ req: { raw }, env, json }) => {
+        const away = env.away?.() ?? null;
+        if (away?.refuses) throw awayError(away);
+        if (away) return json({ status: 'ok', queue_away_since: new Date(away.since).toISOString() });
         if (!(await isAuthorized(raw, env, ['read']))) return json({ status: 'ok' });
         const queueId = queueIdOf(env, raw);
         const [status, view] = await Promise.all([

@@ -1,5 +1,5 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
-import { SCOPES } from '../../settings/token-entry.ts';
+import { SCOPES, type Scope } from '../../settings/token-entry.ts';
 import { type AuthSettings, rejectStrangers } from '../auth/authorize.ts';
 import { requireOwnPage, signedIn, signIn, signOut } from '../auth/sign-in.ts';
 import { entryOfToken, isOpen } from '../auth/tokens.ts';
@@ -8,6 +8,9 @@ import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import { pagePath } from './page.ts';
 import { type Gateway, route } from './route.ts';
+
+/** The scopes that are of no use on the page. */
+const OF_PROGRAMS: readonly Scope[] = ['worker', 'launcher', 'gateway'];
 
 /** The most bytes of a sign-in: far more than a token has. */
 const SIGN_IN_BYTES = 8192;
@@ -50,10 +53,10 @@ export function sessionRoutes(app: Gateway): void {
       if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
       if (isOpen(env)) return context.json(await sessionOf(request, env));
       const entry = await entryOfToken(given.value.token.trim(), env);
-      if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
+      if (entry.scopes.every((scope) => OF_PROGRAMS.includes(scope))) {
         throw new HttpError(
           403,
-          `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token create --scope read" makes one.`,
+          `The token "${entry.name}" is for workers, launchers and gateways. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token create --scope read" makes one.`,
           'scope_missing',
         );
       }

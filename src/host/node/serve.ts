@@ -1,14 +1,13 @@
-import { existsSync } from 'node:fs';
-import { access, constants, readFile } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { Log, Post } from '../../durable/host.ts';
+import type { Post } from '../../durable/host.ts';
 import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
+import { configuredTokens } from '../../gateway/auth/tokens.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
 import { logTo } from '../../gateway/log.ts';
-import { EXIT, type Logger, UserError } from '../../process/index.ts';
+import type { Logger } from '../../process/index.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { assertUsable } from '../../state/check.ts';
 import {
@@ -19,13 +18,18 @@ import {
   stateFolderError,
 } from '../../state/folder.ts';
 import { followTokens } from '../../state/tokens.ts';
-import { freshDashboard } from '../dashboard.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { boundHeap } from './heap-bound.ts';
 import { directInference } from './http/direct.ts';
 import { createServer, type RunningServer } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
+import { Links } from './link/links.ts';
+import { peersSecret } from './link/peers-secret.ts';
+import { linkRoutes } from './link/routes.ts';
+import { listenError } from './listen-error.ts';
+import { logOf } from './log-of.ts';
 import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
+import { readPage } from './page.ts';
 import { bindingsOf, type QueueSettings } from './settings.ts';
 
 /** The interval at which the queue checks that its state folder is still there, ms. */
@@ -73,7 +77,7 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
     return await serve(options, dataDir, lock);
   } catch (error) {
     lock.release();
-    throw listenError(error, options);
+    throw listenError(error, options, 'QUEUE');
   }
 }
 
@@ -105,9 +109,24 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const failed = Promise.withResolvers<Error>();
   const settings = { FILE_KEY_SECRET: await fileKeySecret(stateDir), ...bindings };
   logTo(log);
-  const app = createApp(FEATURE_ROUTES, await readPage());
+  const links = new Links({
+    objects: () => objects.stubs,
+    welcome: () => ({
+      bindings: { ...settings, TOKENS: JSON.stringify(configuredTokens(env)) },
+      peers_secret: peersSecret(settings.FILE_KEY_SECRET),
+    }),
+    log,
+  });
+  const app = createApp([...FEATURE_ROUTES, linkRoutes(links)], await readPage());
   const post = await postOf(bindings);
-  const objects = createNodeObjects({ dataDir, settings, post, log, fatal: failed.resolve });
+  const objects = createNodeObjects({
+    dataDir,
+    settings,
+    post,
+    elsewhere: links,
+    log,
+    fatal: failed.resolve,
+  });
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
   const server = await createServer({
     host,
@@ -132,9 +151,13 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     url: server.url,
     port: server.port,
     failed: failed.promise,
-    setTokens: (text) => takeTokens(env, text),
+    setTokens: (text) => {
+      const taken = takeTokens(env, text);
+      links.tellTokens(text);
+      return taken;
+    },
     stop: () =>
-      (stopping ??= stop(server, objects).finally(() => {
+      (stopping ??= stop(server, objects, links).finally(() => {
         stopWatching();
         stopLooking();
         process.setUncaughtExceptionCaptureCallback(null);
@@ -155,8 +178,10 @@ async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Prom
 }
 
 /** Stops admission, tells workers to dial again, and tells callers why their answers end. */
-async function stop(server: RunningServer, objects: NodeObjects): Promise<void> {
+async function stop(server: RunningServer, objects: NodeObjects, links: Links): Promise<void> {
   const closed = server.close(STOP_MS);
+  // Gateway processes ask the next owner what was not answered: this one would only refuse it.
+  links.close();
   await objects.close();
   await closed;
 }
@@ -183,39 +208,4 @@ async function makeDataFolder(stateDir: string, dataDir: string): Promise<void> 
   } catch (error) {
     throw stateFolderError('write to the state folder', stateDir, error);
   }
-}
-
-function logOf(logger: Logger | undefined): Log {
-  return (level, message, fields = {}) => logger?.[level](fields, message);
-}
-
-/** The page that `npm run build` puts beside the programs; there is none in `src/`. */
-const BUILT = fileURLToPath(new URL('./dashboard.bin', import.meta.url));
-
-/** Reads the page's files as one archive: the built one, or else one made from the sources. */
-async function readPage(): Promise<ArrayBuffer> {
-  const page = await readFile(existsSync(BUILT) ? BUILT : (await freshDashboard()).path);
-  return page.buffer.slice(page.byteOffset, page.byteOffset + page.byteLength);
-}
-
-/** Turns an error of listening into one that states the cause and the remedy. Any other error stays as it is. */
-function listenError(error: unknown, { host, port }: { host: string; port: number }): unknown {
-  const { code, syscall, message } = error as NodeJS.ErrnoException;
-  const place = `${host}:${port}`;
-  if (code === 'EADDRINUSE') {
-    return new UserError(
-      `Port ${port} on ${host} is in use. ` +
-        'Stop what listens there, or choose another port (QUEUE_PORT or --port).',
-      EXIT.portInUse,
-    );
-  }
-  if (syscall === 'getaddrinfo') {
-    return new UserError(
-      `Cannot listen on ${place}: no address of this name is known here. Choose another --host (QUEUE_HOST).`,
-    );
-  }
-  if (syscall === 'listen' || syscall === 'bind') {
-    return new UserError(`Cannot listen on ${place}: ${message}. Choose another --host or --port.`);
-  }
-  return error;
 }

@@ -3,9 +3,7 @@ import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { systemClock, withTimeout } from '../../process/clock.ts';
 import { reasonOf } from '../../process/http.ts';
-import { isLoopback } from '../../process/network.ts';
-import { proxyFor } from '../../process/outgoing.ts';
-import { tunnelled } from '../../process/through-proxies.ts';
+import { webSocketOptions } from '../../process/web-socket-options.ts';
 import { bounds } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
@@ -18,17 +16,14 @@ const CLOSE_TIMEOUT_MS = 500;
 const EXPLANATION_MS = 1000;
 const EXPLANATION_CHARACTERS = 500;
 
-/** Dials with the `ws` library, without compression, which would cost more time than the bytes it saves. */
+/** Dials with the `ws` library. */
 export const dialWebSocket: Dial = (target, events) => {
   // The library's types do not know `closeTimeout` yet.
-  const proxy = proxyFor(target.url);
   const options: ClientOptions & { closeTimeout: number } = {
-    ...(proxy && { createConnection: tunnelled(proxy, new URL(target.url)) as never }),
+    ...webSocketOptions(target.url),
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
-    perMessageDeflate: false,
     maxPayload: bounds.BODY_FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
-    ...(isSeenByProxies(target.url) ? {} : { generateMask: noMask }),
   };
   const socket = new WebSocket(target.url, options);
   let httpStatus: number | undefined;
@@ -61,23 +56,6 @@ export const dialWebSocket: Dial = (target, events) => {
     destroy: () => socket.terminate(),
   };
 };
-
-/**
- * Tells whether a proxy between here and the queue might read the bytes. Clients mask their frames, so that a proxy
- * that does not know WebSockets does not take bytes that a caller has chosen for HTTP (RFC 6455 §10.3).
- */
-function isSeenByProxies(url: string): boolean {
-  const { protocol, hostname } = new URL(url);
-  return protocol !== 'wss:' && !isLoopback(hostname);
-}
-
-/**
- * Sets a key of zeros, which leaves the bytes as they are, so that `ws` copies none. Peers cannot tell it from any
- * other key.
- */
-function noMask(key: Buffer): void {
-  key.fill(0);
-}
 
 /** Returns why a queue accepts no connection, from its error in OpenAI's shape; null: it did not say in time. */
 async function explanationOf(response: IncomingMessage): Promise<string | null> {

@@ -16,13 +16,22 @@ const MOST_UNREAD_BYTES = 2 * MOST_MESSAGE_BYTES;
 /** The key of a handshake: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-const sockets = new WebSocketServer({
-  noServer: true,
-  // Compressing costs more than handling the messages.
-  perMessageDeflate: false,
-  maxPayload: MOST_MESSAGE_BYTES,
-  clientTracking: false,
-});
+/** The servers of sockets, by the longest message that they accept, bytes. */
+const servers = new Map<number, WebSocketServer>();
+
+function serverOf(mostBytes: number): WebSocketServer {
+  const known = servers.get(mostBytes);
+  if (known) return known;
+  const made = new WebSocketServer({
+    noServer: true,
+    // Compressing costs more than handling the messages.
+    perMessageDeflate: false,
+    maxPayload: mostBytes,
+    clientTracking: false,
+  });
+  servers.set(mostBytes, made);
+  return made;
+}
 
 /** The answer that turns a caller's connection into a WebSocket (101, which the platform's Response cannot have). */
 export class UpgradeResponse extends Response {
@@ -30,11 +39,18 @@ export class UpgradeResponse extends Response {
   readonly take: (socket: WebSocket) => void;
   /** Called instead of `take` if the caller left before the socket was open. */
   readonly gone: () => void;
+  /** The longest message that the socket accepts, bytes. */
+  readonly mostBytes: number;
 
-  constructor(take: (socket: WebSocket) => void, gone: () => void = () => {}) {
+  constructor(
+    take: (socket: WebSocket) => void,
+    gone: () => void = () => {},
+    mostBytes: number = MOST_MESSAGE_BYTES,
+  ) {
     super(null);
     this.take = take;
     this.gone = gone;
+    this.mostBytes = mostBytes;
     Object.defineProperty(this, 'status', { value: 101 });
   }
 }
@@ -61,7 +77,7 @@ export function checkHandshake({ headers }: IncomingMessage): void {
 
 /** Answers the handshake and hands the socket over. @param head the first bytes that came after the request */
 export function openSocket(
-  { take, gone }: UpgradeResponse,
+  { take, gone, mostBytes }: UpgradeResponse,
   incoming: IncomingMessage,
   connection: Duplex,
   head: Buffer,
@@ -75,7 +91,7 @@ export function openSocket(
   connection.once('close', () => {
     if (!isTaken) gone();
   });
-  sockets.handleUpgrade(incoming, connection, head, (socket) => {
+  serverOf(mostBytes).handleUpgrade(incoming, connection, head, (socket) => {
     isTaken = true;
     take(socket);
   });

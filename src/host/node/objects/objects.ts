@@ -4,6 +4,7 @@ import type {
   FleetStub,
   Objects,
   QueueStub,
+  RelayStub,
   ResponsesStub,
 } from '../../../asking/objects.ts';
 import { BatchesObject } from '../../../batches/object.ts';
@@ -14,6 +15,7 @@ import { responsesSettings } from '../../../features/responses/object/settings.t
 import { FileObject } from '../../../files/object.ts';
 import { FleetObject } from '../../../fleet/object.ts';
 import { batchesAsk } from '../../../gateway/objects/batches.ts';
+import type { BrokenReason } from '../../../protocol/index.ts';
 import type { QueueObjectSettings } from '../../../queue/object/env.ts';
 import { QueueObject } from '../../../queue/object/object.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
@@ -24,12 +26,29 @@ import { OpenObjects } from './open-objects.ts';
 import { Relays } from './relays.ts';
 import { leaving, type StubOf, stubsOf } from './stubs.ts';
 
+/** The relays in other processes. */
+export interface RelaysElsewhere {
+  breakStream(queueId: string, workerId: string, stream: number, reason: BrokenReason): void;
+  /** Has a worker dial its answer socket again, whichever process has it. */
+  closeSockets(queueId: string, workerId: string): void;
+  /** Sums the figures of these relays. */
+  figures(queueId: string): RelayMetrics;
+}
+
+const NOWHERE: RelaysElsewhere = {
+  breakStream: () => {},
+  closeSockets: () => {},
+  figures: () => ({ streams: 0, received_bytes: 0 }),
+};
+
 interface NodeObjectsOptions {
   /** The folder with a folder for each queue id. */
   dataDir: string;
   /** The settings in the form of bindings: texts by name. */
   settings: QueueObjectSettings;
   post: Post;
+  /** The relays in gateway processes; left out: there are none. */
+  elsewhere?: RelaysElsewhere;
   log: Log;
   /** Called when a sync failed, so that acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
@@ -49,7 +68,7 @@ type KindName = keyof typeof KINDS;
  * the others.
  */
 export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
-  const { dataDir, settings, post, log, fatal } = options;
+  const { dataDir, settings, post, elsewhere = NOWHERE, log, fatal } = options;
   const held = new HeldObjects({
     dataDir,
     open: new OpenObjects(mostIdleObjects()),
@@ -58,7 +77,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
         settings,
         objects: objectsFor(caller),
         post: (reach) => (url, init) => leaving(caller, () => post(reach)(url, init)),
-        relayMetrics: () => relays.metrics(host.queueId),
+        relayMetrics: () => sumOf(relays.metrics(host.queueId), elsewhere.figures(host.queueId)),
       }),
     log,
     fatal,
@@ -74,7 +93,25 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
       batches: (queueId) => stub('batches', queueId) as unknown as BatchesStub,
       files: (queueId) => stub('files', queueId) as unknown as FilesStub,
       responses: (queueId) => stub('responses', queueId) as unknown as ResponsesStub,
-      relay: (queueId, workerId) => relays.stub(queueId, workerId, caller),
+      relay: (queueId, workerId) =>
+        caller === null ? relays.stub(queueId, workerId, null) : everywhere(caller, queueId, workerId),
+    };
+  }
+
+  /** Returns the relay of a worker for an object, whose calls concern the relays in all processes. */
+  function everywhere(caller: Caller, queueId: string, workerId: string): RelayStub {
+    const own = relays.stub(queueId, workerId, caller);
+    const tell = (call: () => void) => leaving(caller, async () => call());
+    return {
+      ...own,
+      breakStream: async (stream, reason) => {
+        await own.breakStream(stream, reason);
+        await tell(() => elsewhere.breakStream(queueId, workerId, stream, reason));
+      },
+      closeSockets: async () => {
+        await own.closeSockets();
+        await tell(() => elsewhere.closeSockets(queueId, workerId));
+      },
     };
   }
 
@@ -141,3 +178,10 @@ const KINDS = {
 const makeStub = Object.fromEntries(
   Object.entries(KINDS).map(([name, kind]) => [name, stubsOf(kind)]),
 ) as Record<KindName, ReturnType<typeof stubsOf>>;
+
+function sumOf(one: RelayMetrics, other: RelayMetrics): RelayMetrics {
+  return {
+    streams: one.streams + other.streams,
+    received_bytes: one.received_bytes + other.received_bytes,
+  };
+}

@@ -1,0 +1,155 @@
+import { randomUUID } from 'node:crypto';
+import { FEATURE_ROUTES } from '../../features/index.ts';
+import { createApp } from '../../gateway/app.ts';
+import { takeTokens } from '../../gateway/auth/terms.ts';
+import { configuredTokens } from '../../gateway/auth/tokens.ts';
+import type { GatewayEnv } from '../../gateway/env.ts';
+import { awayError, errorResponse } from '../../gateway/errors.ts';
+import { logTo } from '../../gateway/log.ts';
+import type { Logger } from '../../process/index.ts';
+import { mostConnections, watchDescriptors } from './descriptors.ts';
+import { directInference } from './http/direct.ts';
+import { createServer } from './http/server.ts';
+import { acceptUpgrade } from './http/upgrade.ts';
+import { Bodies } from './link/bodies.ts';
+import { Link } from './link/link.ts';
+import type { Push, Welcome } from './link/messages.ts';
+import { Pipes } from './link/pipes.ts';
+import { linkedObjects } from './link/stubs.ts';
+import { listenError } from './listen-error.ts';
+import { logOf } from './log-of.ts';
+import { Relays } from './objects/relays.ts';
+import { readPage } from './page.ts';
+
+/** Answers may continue for this many ms once the gateway ends. */
+const STOP_MS = 2000;
+
+export interface GatewayOptions {
+  host: string;
+  /** The port; 0: the system chooses a free one. */
+  port: number;
+  /** The addresses of the queue, without a trailing slash; the first that is the owner of the objects is linked. */
+  queueUrls: readonly string[];
+  /** A token of the scope gateway; null: the queue has no tokens. */
+  token: string | null;
+  /** The host and port at which other gateway processes reach this one; null: the host that the queue sees. */
+  advertise: string | null;
+  logger?: Logger;
+}
+
+export interface RunningGateway {
+  /** The address at which this machine reaches the gateway, without a trailing slash. */
+  url: string;
+  port: number;
+  /** Resolves with the first link to the queue. @throws UserError when the queue refuses this gateway */
+  linked: Promise<void>;
+  /** Tells workers to dial again, ends running answers, and the link. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Serves a gateway in this process, for a queue in another one, until stopped. It holds no objects and no state; until
+ * the first link it answers 503.
+ * @throws UserError when the port is taken or the address is not of this machine
+ */
+export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
+  const { host, port, queueUrls, token, advertise, logger } = options;
+  const log = logOf(logger);
+  logTo(log);
+  const app = createApp(FEATURE_ROUTES, await readPage());
+  /** The environment of the routes; null: no owner has told the settings yet. */
+  let env: GatewayEnv | null = null;
+  let direct: ReturnType<typeof directInference> | null = null;
+  let relays: Relays | null = null;
+  /** The queues whose answers pass here. */
+  const queueIds = new Set<string>();
+
+  const server = await createServer({
+    host,
+    port,
+    mostConnections: mostConnections(),
+    direct: {
+      takes: (incoming) => direct?.takes(incoming) ?? false,
+      answer: (...asked) => direct!.answer(...asked),
+    },
+    fetch: (request, background) =>
+      env === null
+        ? errorResponse(awayError(link.away!))
+        : app.fetch(request, env, { waitUntil: background, passThroughOnException: () => {}, props: {} }),
+  }).catch((error: unknown) => {
+    throw listenError(error, options, 'GATEWAY');
+  });
+
+  const link = new Link({
+    urls: queueUrls,
+    token,
+    instance: randomUUID(),
+    address: advertise,
+    port: server.port,
+    figures: () => Object.fromEntries(Array.from(queueIds, (id) => [id, relays!.metrics(id)])),
+    welcomed,
+    pushed,
+    lost: () => pipes.close(),
+    log,
+  });
+  const pipes = new Pipes(link);
+  const bodies = new Bodies(link);
+  const objects = linkedObjects({
+    link,
+    bodies,
+    pipes,
+    relay: (queueId, workerId) => {
+      queueIds.add(queueId);
+      return relays!.stub(queueId, workerId, null);
+    },
+  });
+
+  function welcomed({ bindings }: Welcome): void {
+    const { TOKENS = '[]', ...settings } = bindings;
+    if (env === null) {
+      env = { ...bindings, objects, away: () => link.away, acceptUpgrade, wakesRequests: true };
+      relays = new Relays(settings, objects, log);
+      direct = directInference(env);
+      return;
+    }
+    // The settings of an owner that was started again may be others. Its relays were made with the first ones.
+    Object.assign(env, settings);
+    take(TOKENS);
+  }
+
+  function take(text: string): void {
+    if (env === null || text === JSON.stringify(configuredTokens(env))) return;
+    takeTokens(env, text).catch((error: unknown) =>
+      log('error', 'the tokens of the queue cannot be taken', { error: String(error) }),
+    );
+  }
+
+  function pushed(push: Push): void {
+    if (push.type === 'tokens') return take(push.text);
+    if (push.type === 'peers') return;
+    const relay = relays?.stub(push.queue_id, push.worker_id, null);
+    if (push.type === 'close_sockets') void relay?.closeSockets();
+    else void relay?.breakStream(push.stream, push.reason);
+  }
+
+  const stopWatching = watchDescriptors(logger);
+  // An unexpected error of one task must not end all others. Unhandled rejections come here too.
+  process.setUncaughtExceptionCaptureCallback((error: unknown) =>
+    log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) }),
+  );
+
+  let stopping: Promise<void> | undefined;
+  async function stop(): Promise<void> {
+    const closed = server.close(STOP_MS);
+    relays?.leave();
+    pipes.close();
+    await closed;
+    link.close();
+    await bodies.close();
+    stopWatching();
+    process.setUncaughtExceptionCaptureCallback(null);
+  }
+  const linked = link.start();
+  linked.catch(() => {});
+  return { url: server.url, port: server.port, linked, stop: () => (stopping ??= stop()) };
+}

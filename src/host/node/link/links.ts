@@ -1,0 +1,225 @@
+import type { Duplex } from 'node:stream';
+import type { WebSocket } from 'ws';
+import type { Objects } from '../../../asking/objects.ts';
+import type { Log } from '../../../durable/host.ts';
+import { type BrokenReason, CLOSE } from '../../../protocol/index.ts';
+import type { RelayMetrics } from '../../../queue/rpc.ts';
+import { UpgradeResponse } from '../http/upgrade.ts';
+import type { RelaysElsewhere } from '../objects/objects.ts';
+import { NodeSocket } from '../objects/socket.ts';
+import { Homes } from './homes.ts';
+import {
+  BEAT_MS,
+  type Call,
+  decode,
+  encode,
+  type FromGateway,
+  type FromOwner,
+  fieldsOfError,
+  KINDS,
+  MOST_LINK_BYTES,
+  type Push,
+  SILENT_BEATS,
+  type Welcome,
+} from './messages.ts';
+
+interface LinksParts {
+  /** The objects that gateway processes ask. */
+  objects(): Objects;
+  /** What each gateway process is told of the settings. */
+  welcome(): Omit<Welcome, 'type' | 'home'>;
+  log: Log;
+}
+
+/** A gateway process that dials. */
+export interface Dialling {
+  instance: string;
+  /** The number that it had; null: none. */
+  home: number | null;
+  /** The address at which others reach it; null: the one that it dials from, with its port. */
+  address: string | null;
+  port: number;
+}
+
+/** A link that holds. */
+interface Open {
+  home: number;
+  socket: NodeSocket<never>;
+  /** The beats since the last message of the gateway process. */
+  silentBeats: number;
+  /** The sockets that it has piped to objects. */
+  piped: Set<WebSocket>;
+  timer: NodeJS.Timeout;
+}
+
+/** The code of a link whose token is not good any more. */
+const TOKEN_ENDED = 1008;
+
+/**
+ * The links of all gateway processes, at the owner of the objects. Each process asks the objects over its link, and is
+ * told what concerns its answers and its settings.
+ */
+export class Links implements RelaysElsewhere {
+  readonly #parts: LinksParts;
+  readonly #homes = new Homes();
+  readonly #open = new Map<number, Open>();
+  #hasEnded = false;
+
+  constructor(parts: LinksParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Opens the link of a gateway process.
+   * @param watch watches the token with which it dials: calls its argument once the token is not good any more
+   * @returns the response to its request
+   */
+  open(dialling: Dialling, watch: (over: (error: Error) => void) => () => void): Response {
+    const take = (webSocket: WebSocket) => this.#take(webSocket, dialling, watch);
+    return new UpgradeResponse(take, () => {}, MOST_LINK_BYTES);
+  }
+
+  /** Ties a socket, which a gateway process pipes to an object, to the link of the process. */
+  pipe(instance: string, response: Response): Response {
+    if (!(response instanceof UpgradeResponse)) return response;
+    return new UpgradeResponse((webSocket) => {
+      const piped = this.#linkOf(instance)?.piped;
+      piped?.add(webSocket);
+      webSocket.once('close', () => piped?.delete(webSocket));
+      response.take(webSocket);
+    }, response.gone);
+  }
+
+  /** Tells the gateway processes to take these tokens. @param text in the form of the binding TOKENS */
+  tellTokens(text: string): void {
+    this.#tellAll({ type: 'tokens', text });
+  }
+
+  breakStream(queue_id: string, worker_id: string, stream: number, reason: BrokenReason): void {
+    this.#tellAll({ type: 'break_stream', queue_id, worker_id, stream, reason });
+  }
+
+  /** Has a worker dial its answer socket again, whichever gateway process has it. */
+  closeSockets(queue_id: string, worker_id: string): void {
+    this.#tellAll({ type: 'close_sockets', queue_id, worker_id });
+  }
+
+  /** Sums the figures of the relays in gateway processes. */
+  figures(queueId: string): RelayMetrics {
+    return this.#homes.figures(queueId);
+  }
+
+  /** Ends all links: the gateway processes dial the next owner, and ask it what was not answered. */
+  close(): void {
+    this.#hasEnded = true;
+    for (const open of this.#open.values()) {
+      clearInterval(open.timer);
+      open.socket.closeNow(CLOSE.restarting, 'the queue restarts');
+    }
+    this.#open.clear();
+  }
+
+  #take(webSocket: WebSocket, dialling: Dialling, watch: (over: (error: Error) => void) => () => void): void {
+    if (this.#hasEnded) return webSocket.close(CLOSE.restarting, 'the queue restarts');
+    const { log } = this.#parts;
+    const { instance } = dialling;
+    const before = this.#linkOf(instance);
+    if (before) this.#lost(before, 'it has dialled again');
+    const address = dialling.address ?? `${remoteHost(webSocket)}:${dialling.port}`;
+    const home = this.#homes.join(instance, address, dialling.home);
+    const stopWatching = watch((error) => {
+      log('warn', 'a gateway process is cut off', { gateway: home, why: error.message });
+      socket.closeNow(TOKEN_ENDED, error.message);
+      this.#lost(open, error.message);
+    });
+    const socket: NodeSocket<never> = new NodeSocket<never>(webSocket, {
+      leave: (effect) => effect(),
+      now: () => Date.now(),
+      pings: undefined,
+      message: (message) => {
+        if (typeof message !== 'string') this.#heard(open, decode<FromGateway>(message));
+      },
+      closed: () => {
+        stopWatching();
+        this.#lost(open, 'its connection ended');
+      },
+      log,
+    });
+    const timer = setInterval(() => this.#beat(open), BEAT_MS);
+    const open: Open = { home, socket, silentBeats: 0, piped: new Set(), timer };
+    this.#open.set(home, open);
+    log('info', `gateway process ${home} is linked`, { gateway: home, address, instance });
+    this.#send(open, { type: 'welcome', home, ...this.#parts.welcome() });
+    this.#tellPeers();
+  }
+
+  #linkOf(instance: string): Open | undefined {
+    const home = this.#homes.peers().find((peer) => peer.instance === instance)?.home;
+    return home === undefined ? undefined : this.#open.get(home);
+  }
+
+  #heard(from: Open, message: FromGateway): void {
+    from.silentBeats = 0;
+    if (message.type === 'beat') this.#homes.tell(from.home, message.relays);
+    else void this.#answer(from, message);
+  }
+
+  async #answer(from: Open, call: Call): Promise<void> {
+    const { id } = call;
+    try {
+      this.#send(from, { type: 'answer', id, answer: await this.#ask(call) });
+    } catch (error) {
+      this.#send(from, { type: 'error', id, error: fieldsOfError(error) });
+    }
+  }
+
+  async #ask({ kind, queue_id, name, asked }: Call): Promise<unknown> {
+    if (!KINDS.includes(kind)) throw new Error(`a gateway process asks for an unknown object, ${kind}`);
+    const stub = this.#parts.objects()[kind](queue_id) as unknown as Record<string, unknown>;
+    const method = name in Object.prototype ? undefined : stub[name];
+    if (typeof method !== 'function') {
+      throw new Error(`a gateway process of another version calls ${kind}.${name}, which is not known here`);
+    }
+    return await method.apply(stub, asked);
+  }
+
+  #beat(open: Open): void {
+    open.silentBeats += 1;
+    // Timers of a process that stood still do not come more than once: it hears what has arrived before the next one.
+    if (open.silentBeats > SILENT_BEATS) {
+      open.socket.drop();
+      return this.#lost(open, `nothing was heard of it for ${(SILENT_BEATS * BEAT_MS) / 1000} s`);
+    }
+    this.#send(open, { type: 'beat' });
+  }
+
+  #lost(open: Open, why: string): void {
+    if (this.#open.get(open.home) !== open) return;
+    this.#open.delete(open.home);
+    this.#homes.leave(open.home);
+    clearInterval(open.timer);
+    open.socket.drop();
+    for (const webSocket of open.piped) webSocket.terminate();
+    this.#parts.log('warn', `the link of gateway process ${open.home} ended: ${why}`, { gateway: open.home });
+    this.#tellPeers();
+  }
+
+  #tellPeers(): void {
+    this.#tellAll({ type: 'peers', peers: this.#homes.peers() });
+  }
+
+  #tellAll(push: Push): void {
+    for (const open of this.#open.values()) this.#send(open, push);
+  }
+
+  #send(to: Open, message: FromOwner): void {
+    to.socket.send(encode(message));
+  }
+}
+
+/** Returns the host of a socket's peer as it stands in addresses. */
+function remoteHost(webSocket: WebSocket): string {
+  const { _socket: socket } = webSocket as unknown as { _socket: Duplex & { remoteAddress?: string } };
+  const address = (socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+  return address.includes(':') ? `[${address}]` : address;
+}

@@ -1,0 +1,82 @@
+import { denialOf } from '../../../gateway/auth/authorize.ts';
+import { watchToken } from '../../../gateway/auth/tokens.ts';
+import { HttpError } from '../../../gateway/errors.ts';
+import { type Gateway, type GatewayContext, needs, requireUpgrade } from '../../../gateway/routes/route.ts';
+import type { Links } from './links.ts';
+import { LINK_PATHS, LINK_VERSION, OPENED_HEADER } from './messages.ts';
+
+const SCOPES = ['gateway'] as const;
+
+/**
+ * Returns the function that registers what gateway processes request of the owner: their link, and beside it what is
+ * no call: sockets and bodies.
+ */
+export function linkRoutes(links: Links): (app: Gateway) => void {
+  return (app) => {
+    for (const path of Object.values(LINK_PATHS)) app.get(path, needs(...SCOPES));
+
+    app.get(LINK_PATHS.link, (context) => {
+      requireUpgrade(context, 'This address is for WebSocket connections of gateway processes.');
+      const { version, instance, home, address, port } = context.req.query();
+      if (Number(version) !== LINK_VERSION) {
+        const message = `This queue speaks version ${LINK_VERSION} of the link, and the gateway process version ${version}: run both from the same release of worker-vllm.`;
+        throw new HttpError(409, message, 'link_version');
+      }
+      const dialling = {
+        instance: needed(instance, 'instance'),
+        home: home === undefined ? null : Number(home),
+        address: address ?? null,
+        port: Number(needed(port, 'port')),
+      };
+      const { env } = context;
+      const token = context.get('token');
+      return links.open(dialling, (over) =>
+        watchToken(token, env, over, (entry) => denialOf(entry, SCOPES, LINK_PATHS.link)),
+      );
+    });
+
+    app.get(LINK_PATHS.control, async (context) => {
+      const { objects } = context.env;
+      const response = await objects.queue(queueOf(context)).connect(openedOf(context), context.req.raw);
+      return links.pipe(instanceOf(context), response);
+    });
+
+    app.get(LINK_PATHS.viewer, async (context) => {
+      const { objects } = context.env;
+      const response = await objects.fleet(queueOf(context)).watch(openedOf(context), context.req.raw);
+      return links.pipe(instanceOf(context), response);
+    });
+
+    app.get(LINK_PATHS.file, (context) => {
+      const id = needed(context.req.query('id'), 'id');
+      return context.env.objects.files(queueOf(context)).content(id);
+    });
+
+    app.get(LINK_PATHS.replay, (context) => {
+      const worker = needed(context.req.query('worker'), 'worker');
+      const stream = Number(needed(context.req.query('stream'), 'stream'));
+      const { raw } = context.req;
+      return context.env.objects.relay(queueOf(context), worker).openReplay(stream, {}, raw.signal);
+    });
+  };
+}
+
+function queueOf(context: GatewayContext): string {
+  return needed(context.req.query('queue'), 'queue');
+}
+
+function instanceOf(context: GatewayContext): string {
+  requireUpgrade(context, 'This address is for sockets that gateway processes pass on.');
+  return needed(context.req.query('instance'), 'instance');
+}
+
+/** Returns what the gateway process says of a socket's peer. */
+function openedOf<Opened>(context: GatewayContext): Opened {
+  const text = Buffer.from(needed(context.req.header(OPENED_HEADER), OPENED_HEADER), 'base64url').toString();
+  return JSON.parse(text) as Opened;
+}
+
+function needed(value: string | undefined, name: string): string {
+  if (value !== undefined) return value;
+  throw new HttpError(400, `The request of a gateway process lacks ${name}.`, 'invalid_link');
+}
