@@ -3,14 +3,18 @@ import { UserError } from '../../../process/index.ts';
 import { FileJournal } from './file.ts';
 import type { Journal } from './journal.ts';
 
+const postgres = async (address: string) => new (await import('./postgres.ts')).PostgresJournal(address);
+
 /** Makes the journal of each scheme. A client of a server is loaded only if its scheme is used. */
 const SCHEMES: Record<string, (address: string) => Promise<Journal>> = {
   file: async (address) => new FileJournal(pathOf(address)),
+  postgres,
+  postgresql: postgres,
 };
 
 /**
  * Makes the journal at an address, which is not connected yet.
- * @param address `file:PATH`
+ * @param address `file:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`
  * @throws UserError if the address has another form
  */
 export async function journalAt(address: string): Promise<Journal> {
