@@ -15,8 +15,19 @@ export interface Env extends QueueSettingBindings {
    * objects are at hand.
    */
   away?(): Away | null;
+  /**
+   * Returns the queues whose objects may hold sockets that were opened by any gateway process; left out where there is
+   * one alone.
+   */
+  dialled?(): Promise<Dialled>;
   /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
+}
+
+/** The ids of queues whose objects, or those of whose fleets, may hold sockets. */
+export interface Dialled {
+  queues: string[];
+  fleets: string[];
 }
 
 /** The state of a gateway that does not reach the objects. */

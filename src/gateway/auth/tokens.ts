@@ -15,6 +15,11 @@ export type TokenSources = Pick<Env, 'TOKENS' | 'objects'>;
 
 /** The fleet object's list may be this many ms old: a revoked token is refused after that. */
 const FRESH_MS = 1000;
+/**
+ * A token that is not on the list has it read again if the list is older than this, ms: another process may have made
+ * the token since.
+ */
+const READ_AGAIN_MS = 100;
 /** Uses of tokens are reported once in this many ms. */
 const TELL_USES_MS = 60_000;
 
@@ -75,9 +80,9 @@ export function forgetKeptTokens(): void {
  * reads them again, the others use the list that was known.
  * @throws HttpError 503 where they were never read, and cannot be
  */
-async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
+async function keptTokens(env: TokenSources, freshMs = FRESH_MS): Promise<TokenEntry[]> {
   const now = Date.now();
-  if (now - kept.at < FRESH_MS) return kept.entries;
+  if (now - kept.at < freshMs) return kept.entries;
   const [before, asked] = [kept, changes];
   // Other requests use the known list meanwhile, unless it is from before a change that was made here.
   if (before.version !== null && Number.isFinite(before.at)) kept = { ...before, at: now };
@@ -116,7 +121,10 @@ export async function entryNow(
  */
 export async function entryOfToken(token: string, env: TokenSources): Promise<TokenEntry> {
   const hex = await sha256Of(token);
-  const entry = matching(hex, configuredTokens(env)) ?? matching(hex, await keptTokens(env));
+  const entry =
+    matching(hex, configuredTokens(env)) ??
+    matching(hex, await keptTokens(env)) ??
+    matching(hex, await keptTokens(env, READ_AGAIN_MS));
   if (!entry) {
     const message = 'This token is not known here. Make one with "npx worker-vllm token create".';
     throw new HttpError(401, message, 'token_unknown');

@@ -1,12 +1,22 @@
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import type { WorkerDial } from '../../queue/rpc.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
-import type { Env } from '../env.ts';
+import type { Dialled, Env } from '../env.ts';
 import { callFleet, callQueue, toldFault } from './calls.ts';
 import { namedQueues } from './ids.ts';
 
-/** The ids of queues whose objects may hold sockets that were opened here. */
+/** The ids of the queues whose objects may hold sockets that were opened here, or in gateway processes linked here. */
 const dialled = { queues: new Set<string>(), fleets: new Set<string>() };
+
+/** Notes that the object of a queue, or of its fleet, may have a socket. */
+export function noteDialled(of: keyof Dialled, queueId: string): void {
+  dialled[of].add(queueId);
+}
+
+/** Returns the queues for which `noteDialled` was called. */
+export function dialledHere(): Dialled {
+  return { queues: [...dialled.queues], fleets: [...dialled.fleets] };
+}
 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
@@ -20,7 +30,7 @@ export async function dialQueue(
   token: (TokenEntry & { config_id?: string }) | null,
   pricePerHour: number | null,
 ): Promise<Response> {
-  dialled.queues.add(queueId);
+  noteDialled('queues', queueId);
   const dial = { origin: originOf(request), token: token && shown(token), price_per_hour: pricePerHour };
   try {
     return await objects.queue(queueId).connect(dial, request);
@@ -62,7 +72,7 @@ export async function watchFleet(
   request: Request,
   token: (TokenEntry & { signed_in?: string }) | null,
 ): Promise<Response> {
-  dialled.fleets.add(queueId);
+  noteDialled('fleets', queueId);
   const opened: OpenedWith = {
     ...(token?.signed_in !== undefined && { signIn: token.signed_in }),
     ...(token?.sha256 && {
@@ -96,12 +106,14 @@ export function dialRelay(
 export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise<void> {
   if (ended.length === 0) return;
   const named = namedQueues(env);
+  // A queue that does not answer now has its sockets opened anew, with the tokens that are good then.
+  const all = (await env.dialled?.().catch(() => null)) ?? dialledHere();
   const secrets = ended.map(({ sha256 }) => sha256);
   await Promise.allSettled([
-    ...[...new Set([...named, ...dialled.queues])].map((name) =>
+    ...[...new Set([...named, ...all.queues])].map((name) =>
       callQueue(env, name, (queue) => queue.endTokens(ended)),
     ),
-    ...[...new Set([...named, ...dialled.fleets])].map((name) =>
+    ...[...new Set([...named, ...all.fleets])].map((name) =>
       callFleet(env, name, (fleet) => fleet.closeViewers(secrets)),
     ),
   ]);

@@ -3,7 +3,7 @@ import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
 import { configuredTokens } from '../../gateway/auth/tokens.ts';
-import type { GatewayEnv } from '../../gateway/env.ts';
+import type { Dialled, GatewayEnv } from '../../gateway/env.ts';
 import { awayError, errorResponse } from '../../gateway/errors.ts';
 import { logTo } from '../../gateway/log.ts';
 import type { Logger } from '../../process/index.ts';
@@ -61,6 +61,8 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   let env: GatewayEnv | null = null;
   let direct: ReturnType<typeof directInference> | null = null;
   let relays: Relays | null = null;
+  /** The number of this process when the relays were made. */
+  let madeFor: number | null = null;
   /** The queues whose answers pass here. */
   const queueIds = new Set<string>();
 
@@ -104,15 +106,27 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     },
   });
 
-  function welcomed({ bindings }: Welcome): void {
+  function welcomed({ home, bindings }: Welcome): void {
     const { TOKENS = '[]', ...settings } = bindings;
-    if (env === null) {
-      env = { ...bindings, objects, away: () => link.away, acceptUpgrade, wakesRequests: true };
+    if (home !== madeFor) {
+      // Workers reach no stream that has the number from before.
+      relays?.leave();
       relays = new Relays(settings, objects, log);
+      madeFor = home;
+    }
+    if (env === null) {
+      env = {
+        ...bindings,
+        objects,
+        away: () => link.away,
+        dialled: async () => (await link.call('owner', '', 'dialled', [])) as Dialled,
+        acceptUpgrade,
+        wakesRequests: true,
+      };
       direct = directInference(env);
       return;
     }
-    // The settings of an owner that was started again may be others. Its relays were made with the first ones.
+    // An owner that was started again may have other settings.
     Object.assign(env, settings);
     take(TOKENS);
   }

@@ -1,11 +1,19 @@
 import { Agent, type Dispatcher, fetch } from 'undici';
+import { reasonOf } from '../../../process/http.ts';
 import { chosenProxies } from '../../../process/outgoing.ts';
 import { proxyDispatcher } from '../../../process/through-proxies.ts';
 import type { Link } from './link.ts';
-import { LINK_PATHS } from './messages.ts';
+import { LINK_PATHS, OBJECT_HEADER } from './messages.ts';
 
 /** The headers that belong to the connection between gateway process and owner. */
-const OF_CONNECTION = ['connection', 'date', 'keep-alive', 'transfer-encoding', 'x-request-id'];
+const OF_CONNECTION = [
+  'connection',
+  'date',
+  'keep-alive',
+  'transfer-encoding',
+  'x-request-id',
+  OBJECT_HEADER,
+];
 
 /** Fetches from the owner what has a body of any length: files, and the answers of stored jobs. */
 export class Bodies {
@@ -47,16 +55,27 @@ export class Bodies {
     signal: AbortSignal | null,
   ): Promise<Response> {
     const url = await this.#link.whenLinked();
-    const answer = await fetch(`${url}${path}?${new URLSearchParams(query)}`, {
-      headers: this.#link.authorization,
-      dispatcher: this.#dispatcher,
-      redirect: 'manual',
-      signal,
-    }).catch((error: unknown) => {
-      // The owner may be gone, or a connection that was kept for the next request.
-      const message = `the queue's process broke off: ${(error as Error).message}`;
-      throw Object.assign(new Error(message, { cause: error }), { retryable: true });
-    });
+    const get = () =>
+      fetch(`${url}${path}?${new URLSearchParams(query)}`, {
+        headers: this.#link.authorization,
+        dispatcher: this.#dispatcher,
+        redirect: 'manual',
+        signal,
+      });
+    const again = (error: unknown) => {
+      if (signal?.aborted) throw error;
+      return get();
+    };
+    // The connection that was kept for the next request may be one of an owner that is gone.
+    const answer = await get()
+      .catch(again)
+      .catch((error: unknown) => {
+        throw Object.assign(new Error(`the queue broke off: ${reasonOf(error)}`), { retryable: true });
+      });
+    if (!answer.headers.has(OBJECT_HEADER)) {
+      await answer.body?.cancel();
+      throw Object.assign(new Error(`the queue answered HTTP ${answer.status}`), { retryable: true });
+    }
     const headers = new Headers([...answer.headers].filter(([name]) => !OF_CONNECTION.includes(name)));
     for (const [name, value] of Object.entries(more)) headers.set(name, value);
     // undici's streams are the platform's.

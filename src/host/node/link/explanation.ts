@@ -5,16 +5,21 @@ import { systemClock, withTimeout } from '../../../process/clock.ts';
 /** A server that refuses has this long to say why, ms. */
 const WITHIN_MS = 1000;
 
-/** Returns what a server says of its refusal, in OpenAI's shape of errors; null where it does not say it in time. */
-export async function explanationOf(
-  response: IncomingMessage,
-): Promise<{ code: string | null; message: string | null }> {
+/** What a server says of its refusal. */
+export interface Explanation {
+  /** The code of its error; null: it has none. */
+  code: string | null;
+  /** The message of its error, or the text in place of one; empty where it does not say it in time. */
+  message: string;
+}
+
+/** Reads what a server says of its refusal. */
+export async function explanationOf(response: IncomingMessage): Promise<Explanation> {
+  const message = await withTimeout(systemClock, WITHIN_MS, () => text(response)).catch(() => '');
   try {
-    const read = withTimeout(systemClock, WITHIN_MS, () => text(response));
-    const { error } = JSON.parse(await read) as { error?: { code?: unknown; message?: unknown } };
-    const textOr = (value: unknown) => (typeof value === 'string' ? value : null);
-    return { code: textOr(error?.code), message: textOr(error?.message) };
+    const { error } = JSON.parse(message) as { error: { code: string | null; message: string } };
+    return { code: error.code, message: error.message };
   } catch {
-    return { code: null, message: null };
+    return { code: null, message };
   }
 }

@@ -116,7 +116,7 @@ export class Link {
   }
 
   /** Asks an object of the owner. @throws the object's error; HttpError 503 when the link is away for long */
-  async call(kind: Kind, queue_id: string, name: string, asked: unknown[]): Promise<unknown> {
+  async call(kind: Kind | 'owner', queue_id: string, name: string, asked: unknown[]): Promise<unknown> {
     while (!this.#linked) await this.whenLinked();
     const { socket } = this.#linked;
     const id = this.#calls++;
@@ -291,7 +291,7 @@ export class Link {
 async function refusal(url: string, response: IncomingMessage): Promise<Error> {
   const { statusCode = 0 } = response;
   const { code, message } = await explanationOf(response);
-  const said = `the queue at ${url} refuses this gateway process: ${message ?? `HTTP ${statusCode}`}`;
+  const said = `the queue at ${url} refuses this gateway process: ${message || `HTTP ${statusCode}`}`;
   if (statusCode === 401 || statusCode === 403) {
     const advice = 'Give it a token of "npx worker-vllm token create --scope gateway" as GATEWAY_TOKEN.';
     return new Refused(`${said} ${advice}`, EXIT.deniedByQueue);

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Objects } from '../../../asking/objects.ts';
 import type { Log } from '../../../durable/host.ts';
+import { dialledHere } from '../../../gateway/objects/sockets.ts';
 import { type BrokenReason, CLOSE } from '../../../protocol/index.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
@@ -18,6 +19,7 @@ import {
   fieldsOfError,
   KINDS,
   MOST_LINK_BYTES,
+  type OwnerCalls,
   type Push,
   SILENT_BEATS,
   type Welcome,
@@ -63,6 +65,7 @@ export class Links implements RelaysElsewhere {
   readonly #parts: LinksParts;
   readonly #homes = new Homes();
   readonly #open = new Map<number, Open>();
+  readonly #own: OwnerCalls = { dialled: dialledHere };
   #hasEnded = false;
 
   constructor(parts: LinksParts) {
@@ -174,6 +177,7 @@ export class Links implements RelaysElsewhere {
   }
 
   async #ask({ kind, queue_id, name, asked }: Call): Promise<unknown> {
+    if (kind === 'owner') return this.#own[name as keyof OwnerCalls]?.();
     if (!KINDS.includes(kind)) throw new Error(`a gateway process asks for an unknown object, ${kind}`);
     const stub = this.#parts.objects()[kind](queue_id) as unknown as Record<string, unknown>;
     const method = name in Object.prototype ? undefined : stub[name];

@@ -1,5 +1,6 @@
 import { DefaultDeserializer, serialize } from 'node:v8';
 import type { Objects } from '../../../asking/objects.ts';
+import type { Dialled } from '../../../gateway/env.ts';
 import { type BrokenReason, bounds } from '../../../protocol/index.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
 
@@ -20,6 +21,9 @@ export const LINK_PATHS = {
 
 /** The header with what a gateway process says of a socket's peer, as JSON in base64url. */
 export const OPENED_HEADER = 'x-link-opened';
+
+/** The header of a response that is an object's own. */
+export const OBJECT_HEADER = 'x-link-object';
 
 /** The longest message of a link, bytes: a request with the largest body. */
 export const MOST_LINK_BYTES = bounds.BODY_FRAME_BYTES;
@@ -57,12 +61,19 @@ export interface Welcome {
 /** What a gateway process says of its relays: their figures by queue id. */
 export type RelayFigures = Record<string, RelayMetrics>;
 
+/** What gateway processes ask the owner itself. */
+export interface OwnerCalls {
+  /** Returns the queues whose objects may hold sockets. */
+  dialled(): Dialled;
+}
+
 export interface Call {
   type: 'call';
   id: number;
-  kind: Kind;
+  /** `owner`: the process itself, whose `queue_id` is empty. */
+  kind: Kind | 'owner';
   queue_id: string;
-  /** The name of the object's method. */
+  /** The name of the object's method, or of one of the owner's (`OwnerCalls`). */
   name: string;
   asked: unknown[];
 }

@@ -69,9 +69,9 @@ export class Pipes {
       owner.once('unexpected-response', async (_request, response: IncomingMessage) => {
         const { statusCode = 503 } = response;
         const { code, message } = await explanationOf(response);
-        const text = message ?? 'The queue does not take the socket.';
-        if (statusCode === 503) resolve(new Response(text, { status: 503 }));
-        else reject(new HttpError(statusCode, text, code));
+        // The object's own refusal is a text.
+        if (code === null) resolve(new Response(message, { status: statusCode }));
+        else reject(new HttpError(statusCode, message, code));
         owner.terminate();
       });
       // `ws` throws errors that nobody listens to.

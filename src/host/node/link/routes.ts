@@ -1,9 +1,11 @@
 import { denialOf } from '../../../gateway/auth/authorize.ts';
 import { watchToken } from '../../../gateway/auth/tokens.ts';
 import { HttpError } from '../../../gateway/errors.ts';
+import { toldFault } from '../../../gateway/objects/calls.ts';
+import { noteDialled } from '../../../gateway/objects/sockets.ts';
 import { type Gateway, type GatewayContext, needs, requireUpgrade } from '../../../gateway/routes/route.ts';
 import type { Links } from './links.ts';
-import { LINK_PATHS, LINK_VERSION, OPENED_HEADER } from './messages.ts';
+import { LINK_PATHS, LINK_VERSION, OBJECT_HEADER, OPENED_HEADER } from './messages.ts';
 
 const SCOPES = ['gateway'] as const;
 
@@ -36,27 +38,30 @@ export function linkRoutes(links: Links): (app: Gateway) => void {
     });
 
     app.get(LINK_PATHS.control, async (context) => {
-      const { objects } = context.env;
-      const response = await objects.queue(queueOf(context)).connect(openedOf(context), context.req.raw);
-      return links.pipe(instanceOf(context), response);
+      const [instance, queueId] = [instanceOf(context), queueOf(context)];
+      const opening = context.env.objects.queue(queueId).connect(openedOf(context), context.req.raw);
+      noteDialled('queues', queueId);
+      return links.pipe(instance, await told(queueId, opening));
     });
 
     app.get(LINK_PATHS.viewer, async (context) => {
-      const { objects } = context.env;
-      const response = await objects.fleet(queueOf(context)).watch(openedOf(context), context.req.raw);
-      return links.pipe(instanceOf(context), response);
+      const [instance, queueId] = [instanceOf(context), queueOf(context)];
+      const opening = context.env.objects.fleet(queueId).watch(openedOf(context), context.req.raw);
+      noteDialled('fleets', queueId);
+      return links.pipe(instance, await told(queueId, opening));
     });
 
-    app.get(LINK_PATHS.file, (context) => {
+    app.get(LINK_PATHS.file, async (context) => {
+      const queueId = queueOf(context);
       const id = needed(context.req.query('id'), 'id');
-      return context.env.objects.files(queueOf(context)).content(id);
+      return ofObject(await told(queueId, context.env.objects.files(queueId).content(id)));
     });
 
-    app.get(LINK_PATHS.replay, (context) => {
+    app.get(LINK_PATHS.replay, async (context) => {
       const worker = needed(context.req.query('worker'), 'worker');
       const stream = Number(needed(context.req.query('stream'), 'stream'));
-      const { raw } = context.req;
-      return context.env.objects.relay(queueOf(context), worker).openReplay(stream, {}, raw.signal);
+      const relay = context.env.objects.relay(queueOf(context), worker);
+      return ofObject(await relay.openReplay(stream, {}, context.req.raw.signal));
     });
   };
 }
@@ -79,4 +84,19 @@ function openedOf<Opened>(context: GatewayContext): Opened {
 function needed(value: string | undefined, name: string): string {
   if (value !== undefined) return value;
   throw new HttpError(400, `The request of a gateway process lacks ${name}.`, 'invalid_link');
+}
+
+/** Waits for the answer of an object, and turns its errors into those that callers get. */
+async function told(queueId: string, answer: Promise<Response>): Promise<Response> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw toldFault(error, queueId);
+  }
+}
+
+/** Marks a response that is an object's, and not the owner's for a request that failed. */
+function ofObject(response: Response): Response {
+  response.headers.set(OBJECT_HEADER, '1');
+  return response;
 }

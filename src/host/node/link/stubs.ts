@@ -8,7 +8,7 @@ import type {
   RelayStub,
   ResponsesStub,
 } from '../../../asking/objects.ts';
-import type { RequestAnswer, WaitingRequest } from '../../../queue/rpc.ts';
+import type { RequestAnswer, SettledJobs, WaitingRequest } from '../../../queue/rpc.ts';
 import type { Bodies } from './bodies.ts';
 import { AWAY_MS, type Link, LinkBroke } from './link.ts';
 import type { Kind } from './messages.ts';
@@ -32,6 +32,7 @@ export function linkedObjects({ link, bodies, pipes, relay }: StubParts): Object
     queue: (queueId) =>
       Object.assign(Object.create(calls('queue', queueId)) as QueueStub, {
         request: (wanted: WaitingRequest) => request(link, queueId, wanted),
+        nextSettled: (listener: string, waitMs: number) => nextSettled(link, queueId, listener, waitMs),
         connect: pipes.control(queueId),
       }),
     fleet: (queueId) =>
@@ -89,5 +90,24 @@ async function request(link: Link, queueId: string, wanted: WaitingRequest): Pro
       firstLostAt ??= now;
       if (!(error instanceof LinkBroke) || now - firstLostAt >= AWAY_MS) throw error;
     }
+  }
+}
+
+/**
+ * Asks for the jobs that have settled for a listener. The queue tells each once, perhaps in an answer that was lost
+ * with the link: so it forgets the listener, which names its jobs again.
+ */
+async function nextSettled(
+  link: Link,
+  queueId: string,
+  listener: string,
+  waitMs: number,
+): Promise<SettledJobs> {
+  try {
+    return (await link.call('queue', queueId, 'nextSettled', [listener, waitMs])) as SettledJobs;
+  } catch (error) {
+    if (!(error instanceof LinkBroke)) throw error;
+    await link.call('queue', queueId, 'leaveListener', [listener]);
+    return { listener: 'unknown', jobs: [] };
   }
 }
