@@ -24,6 +24,12 @@ const IDLE_MS = 65_000;
 /** The number of connections that may wait to be accepted. */
 const BACKLOG = 4096;
 
+/**
+ * The path at which each process says that its event loop turns, and nothing else: a platform that watches it restarts
+ * what hangs, and neither a gateway whose queue is away nor a queue that follows another one.
+ */
+const LIVE_PATH = '/livez';
+
 type Background = (work: Promise<unknown>) => void;
 
 export interface Direct {
@@ -149,7 +155,9 @@ async function serve(
     if (waits && !outgoing.headersSent) outgoing.writeContinue();
   };
   const response = await answerOf(incoming, () =>
-    parts.fetch(requestOf(incoming, gone.signal, askForBody), background),
+    incoming.url === LIVE_PATH
+      ? live()
+      : parts.fetch(requestOf(incoming, gone.signal, askForBody), background),
   );
   const isOpening = response instanceof UpgradeResponse;
   if (isOpening) response.gone();
@@ -209,6 +217,10 @@ async function answerOf(
 
 function errorOf({ url = '/' }: IncomingMessage, requestId: string): ErrorOf {
   return { dialect: dialectOf(url.split('?', 1)[0]!), requestId };
+}
+
+function live(): Response {
+  return Response.json({ status: 'ok' });
 }
 
 function background(work: Promise<unknown>): void {

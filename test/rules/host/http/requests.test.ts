@@ -47,6 +47,13 @@ describe('a request', () => {
     expect(bodyIn(answer).url).toBe(`http://127.0.0.1:${port}/health`);
   });
 
+  it('for /livez is answered whatever the gateway waits for', async () => {
+    const { port } = await serving(() => new Promise(() => {}));
+    const answer = await (await raw(port, ['GET /livez HTTP/1.1', HOST, 'Connection: close'])).whole();
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+    expect(bodyIn(answer)).toEqual({ status: 'ok' });
+  });
+
   it('may name the whole address', async () => {
     const { port } = await mirror();
     const answer = await (
