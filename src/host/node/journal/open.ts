@@ -10,11 +10,12 @@ const SCHEMES: Record<string, (address: string) => Promise<Journal>> = {
   file: async (address) => new FileJournal(pathOf(address)),
   postgres,
   postgresql: postgres,
+  s3: async (address) => new (await import('./s3.ts')).S3Journal(address),
 };
 
 /**
  * Makes the journal at an address, which is not connected yet.
- * @param address `file:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`
+ * @param address `file:PATH`, `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `s3://BUCKET/PREFIX`
  * @throws UserError if the address has another form
  */
 export async function journalAt(address: string): Promise<Journal> {
