@@ -65,6 +65,11 @@ Variables of the queue ("worker-vllm queue --help") and of the worker (docs/sett
 
 withQueueOptions(program.command('queue'))
   .description('Start a queue and its HTTP API, for workers on other machines.')
+  .option(
+    '--journal <address>',
+    'where every commit is stored too: postgres://… or file:PATH (variable QUEUE_JOURNAL)',
+  )
+  .option('--follow', 'wait until the owner of the journal is gone, then take over (variable QUEUE_FOLLOW)')
   .addHelpText('after', queueVariablesText)
   .action(async (options) => finish((await import('./commands/queue.ts')).runQueue(options, env)));
 

@@ -1,6 +1,6 @@
 import { startConfiguredQueue } from '../host/node/serve.ts';
 import { type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
-import { createLogger, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
+import { createLogger, EXIT, endSignals, UserError, unlessSignalled } from '../process/index.ts';
 import { isEverywhere } from '../process/network.ts';
 
 /**
@@ -13,7 +13,9 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
   try {
     const settings = await readQueueSettings(options, env);
     const log = createLogger('queue', env);
-    const queue = await unlessSignalled(startConfiguredQueue(settings, log), signals);
+    const unwanted = new AbortController();
+    void signals.first.then(() => unwanted.abort());
+    const queue = await unlessSignalled(startConfiguredQueue(settings, log, unwanted.signal), signals);
     if (typeof queue === 'string') {
       log.info(`${queue}: the queue ends before it was up`);
       return EXIT.ok;
@@ -24,7 +26,7 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
     const ended = await Promise.race([signals.first, queue.failed]);
     if (typeof ended === 'object') {
       log.error(`the queue ends: ${ended.message}`);
-      return EXIT.unexpected;
+      return ended instanceof UserError ? ended.exitCode : EXIT.unexpected;
     }
     log.info(`${ended}: workers are told to reconnect; once more to end at once`);
     const forced = await Promise.race([queue.stop(), signals.second]);

@@ -25,6 +25,8 @@ export const EXIT = {
   badState: 11,
   /** The worker has not reached its queue for longer than `WORKER_QUEUE_LOST_SECONDS`. */
   queueLost: 12,
+  /** Another process has become the owner of the journal that this queue wrote. */
+  replaced: 13,
   /** A second signal ended the process before its shutdown was complete. */
   forced: 130,
 } as const;

@@ -130,7 +130,7 @@ const PAUSE_MS = 10;
 const BUSY_MS = 1000;
 
 /** One database as it was at the moment of the snapshot. */
-interface SnapshotDatabase {
+export interface SnapshotDatabase {
   /** The path below the folder of databases. */
   path: string;
   bytes: number;
@@ -148,9 +148,13 @@ interface OpenDatabase extends SnapshotDatabase {
  * at that moment would find. It begins a reading transaction in each, one after another, and keeps them if no database
  * was changed between the first and the last; otherwise it begins all of them again. The queue waits for none of them,
  * since databases in WAL mode can be written while they are read.
+ * @param begun called in the turn of each such moment, the last of which is the snapshot's
  * @throws UserError if no such moment came
  */
-export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> {
+export async function openSnapshot(
+  folder: string,
+  begun: () => void = () => {},
+): Promise<SnapshotDatabase[]> {
   const deadline = performance.now() + WITHIN_MS;
   let all: OpenDatabase[] = [];
   while (performance.now() < deadline) {
@@ -159,7 +163,7 @@ export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> 
       closeAll(all);
       all = paths.map((path) => open(folder, path));
     }
-    if (beginAll(all) && isSame(await databasesIn(folder), all)) {
+    if (beginAll(all, begun) && isSame(await databasesIn(folder), all)) {
       for (const { watcher } of all) watcher.close();
       return all;
     }
@@ -187,8 +191,8 @@ function open(folder: string, path: string): OpenDatabase {
   return { path, bytes: 0, reader, watcher: openDatabase(join(folder, path), options) };
 }
 
-/** Begins a transaction in each database. @returns whether all show one moment */
-function beginAll(all: OpenDatabase[]): boolean {
+/** Begins a transaction in each database. @param begun called if all show one moment @returns whether all show one moment */
+function beginAll(all: OpenDatabase[], begun: () => void): boolean {
   try {
     const before = all.map(({ watcher }) => pragma(watcher, 'data_version'));
     // A database that is being made is not in WAL mode yet: its writer would wait for a reader.
@@ -198,7 +202,9 @@ function beginAll(all: OpenDatabase[]): boolean {
       // This first statement begins the transaction.
       one.bytes = Number(pragma(one.reader, 'page_count')) * Number(pragma(one.reader, 'page_size'));
     }
-    return all.every(({ watcher }, index) => pragma(watcher, 'data_version') === before[index]);
+    const isOneMoment = all.every(({ watcher }, index) => pragma(watcher, 'data_version') === before[index]);
+    if (isOneMoment) begun();
+    return isOneMoment;
   } catch (error) {
     if (!isBusy(error)) throw error;
     return false;

@@ -145,6 +145,15 @@ export async function fileKeySecret(stateDir: string): Promise<string> {
   }
 }
 
+/** Stores the secret of another process of the same queue, in place of the folder's own. */
+export async function storeFileKeySecret(stateDir: string, secret: string): Promise<void> {
+  try {
+    await writeFile(join(stateDir, 'file-key-secret'), `${secret}\n`, { mode: 0o600 });
+  } catch (error) {
+    throw stateFolderError('keep the secret of file keys', stateDir, error);
+  }
+}
+
 function missing(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT') return '';
   throw error;

@@ -94,6 +94,13 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
     retrySeconds: 30,
   },
   {
+    pattern: /JOURNAL_UNREACHABLE/,
+    code: 'journal_unreachable',
+    message:
+      'The queue cannot reach its journal, and accepts nothing until it can; what it accepted before is kept.',
+    retrySeconds: 2,
+  },
+  {
     // Cloudflare reports no more than this of a database that cannot even be opened.
     pattern: /^internal error; reference = /,
     code: 'queue_failed',

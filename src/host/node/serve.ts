@@ -23,6 +23,7 @@ import { boundHeap } from './heap-bound.ts';
 import { directInference } from './http/direct.ts';
 import { createServer, type RunningServer } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
+import type { Owner } from './journal/owner.ts';
 import { Links } from './link/links.ts';
 import { peersSecret } from './link/peers-secret.ts';
 import { linkRoutes } from './link/routes.ts';
@@ -47,6 +48,8 @@ export interface QueueOptions {
   /** The text variables of the gateway's environment (src/gateway/env.ts). */
   bindings: Record<string, string>;
   logger?: Logger;
+  /** The right to write the journal of the state folder; left out: it has none. */
+  owner?: Owner;
 }
 
 export interface RunningQueue {
@@ -81,10 +84,26 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
   }
 }
 
-/** Starts the queue with an operator's settings, and hands it the state folder's tokens whenever they change. */
-export async function startConfiguredQueue(settings: QueueSettings, logger: Logger): Promise<RunningQueue> {
+/**
+ * Starts the queue with an operator's settings, and hands it the state folder's tokens whenever they change.
+ * @param ended ends the wait of a follower for its turn; left out: only the process's end does
+ */
+export async function startConfiguredQueue(
+  settings: QueueSettings,
+  logger: Logger,
+  ended?: AbortSignal,
+): Promise<RunningQueue> {
+  const owner = settings.journal === undefined ? undefined : await ownerOf(settings, logger, ended);
   const stopBounding = boundHeap();
-  const queue = await startQueue({ ...settings, bindings: bindingsOf(settings), logger });
+  const queue = await startQueue({
+    ...settings,
+    bindings: bindingsOf(settings),
+    logger,
+    ...(owner && { owner }),
+  }).catch(async (error) => {
+    await owner?.end(Promise.resolve());
+    throw error;
+  });
   const stopFollowing = followTokens(
     settings.stateDir,
     async (tokens) => {
@@ -103,8 +122,18 @@ export async function startConfiguredQueue(settings: QueueSettings, logger: Logg
   return { ...queue, stop };
 }
 
+/** Becomes the owner of the journal. Its code is loaded only where there is one. */
+async function ownerOf(
+  settings: QueueSettings,
+  logger: Logger,
+  ended = new AbortController().signal,
+): Promise<Owner> {
+  const { becomeOwner } = await import('./journal/become-owner.ts');
+  return await becomeOwner({ ...settings, journal: settings.journal! }, logOf(logger), ended);
+}
+
 async function serve(options: QueueOptions, dataDir: string, lock: StateLock): Promise<RunningQueue> {
-  const { host, port, stateDir, bindings, logger } = options;
+  const { host, port, stateDir, bindings, logger, owner } = options;
   const log = logOf(logger);
   const failed = Promise.withResolvers<Error>();
   const settings = { FILE_KEY_SECRET: await fileKeySecret(stateDir), ...bindings };
@@ -125,8 +154,10 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     post,
     elsewhere: links,
     log,
+    owner,
     fatal: failed.resolve,
   });
+  void owner?.lost.then(failed.resolve);
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
   const server = await createServer({
     host,
@@ -157,7 +188,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
       return taken;
     },
     stop: () =>
-      (stopping ??= stop(server, objects, links).finally(() => {
+      (stopping ??= stop(server, objects, links, owner).finally(() => {
         stopWatching();
         stopLooking();
         process.setUncaughtExceptionCaptureCallback(null);
@@ -178,11 +209,17 @@ async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Prom
 }
 
 /** Stops admission, tells workers to dial again, and tells callers why their answers end. */
-async function stop(server: RunningServer, objects: NodeObjects, links: Links): Promise<void> {
+async function stop(
+  server: RunningServer,
+  objects: NodeObjects,
+  links: Links,
+  owner: Owner | undefined,
+): Promise<void> {
   const closed = server.close(STOP_MS);
   // Gateway processes ask the next owner what was not answered: this one would only refuse it.
   links.close();
-  await objects.close();
+  const closing = objects.close();
+  await (owner ? owner.end(closing) : closing);
   await closed;
 }
 

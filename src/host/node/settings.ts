@@ -14,6 +14,10 @@ export interface QueueSettings {
   tokens: TokenEntry[];
   /** The tokens from elsewhere than the state folder, whose file is read again when it changes. */
   otherTokens: TokenEntry[];
+  /** The address of the journal; undefined: the queue has none. */
+  journal: string | undefined;
+  /** Whether the queue waits until the journal's owner is gone, if there is one. */
+  follow: boolean;
   /** The variables of the queue object that the operator has set. */
   objectSettings: Record<string, string>;
 }
@@ -23,6 +27,8 @@ export interface QueueOptions {
   host?: string;
   port?: string;
   state?: string;
+  journal?: string;
+  follow?: boolean;
 }
 
 /** Every variable of a queue as a zod shape, so that `up` checks them together with the worker's. */
@@ -33,6 +39,8 @@ export const queueVariables = {
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),
   WORKER_VLLM_STATE: variable.path().default('.worker-vllm'),
   QUEUE_TOKENS: tokenList().optional(),
+  QUEUE_JOURNAL: variable.text().optional(),
+  QUEUE_FOLLOW: variable.flag().default(false),
   ...settingVariables(),
 };
 
@@ -51,6 +59,8 @@ export async function readQueueSettings(
     stateDir: given.WORKER_VLLM_STATE,
     tokens: [...(await readTokenFile(given.WORKER_VLLM_STATE)), ...(given.QUEUE_TOKENS ?? [])],
     otherTokens: given.QUEUE_TOKENS ?? [],
+    journal: given.QUEUE_JOURNAL,
+    follow: given.QUEUE_FOLLOW,
     objectSettings: objectSettingsOf(given),
   };
   const {
@@ -60,6 +70,9 @@ export async function readQueueSettings(
   } = settings.objectSettings;
   const problem = webhookSettingsProblem({ hosts, secret, url });
   if (problem !== null) throw new UserError(problem);
+  if (settings.follow && settings.journal === undefined) {
+    throw new UserError('There is nothing to follow: name the journal (--journal or QUEUE_JOURNAL).');
+  }
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(
       `A queue without tokens listens on this machine only, not on ${settings.host}: anybody could use it. ` +
@@ -82,6 +95,8 @@ export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): Node
     ...(options.host !== undefined && { QUEUE_HOST: options.host }),
     ...(options.port !== undefined && { QUEUE_PORT: options.port }),
     ...(options.state !== undefined && { WORKER_VLLM_STATE: options.state }),
+    ...(options.journal !== undefined && { QUEUE_JOURNAL: options.journal }),
+    ...(options.follow && { QUEUE_FOLLOW: 'true' }),
   };
 }
 

@@ -3,6 +3,7 @@ import { CLOSE_ANSWER_MS, type Log, type ObjectHost } from '../../../durable/hos
 import { systemClock, type Timer } from '../../../process/clock.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import { ObjectDatabase } from '../storage/database.ts';
+import type { CommitTaker } from '../storage/recorder.ts';
 import { Pauses } from './alarm-clock.ts';
 import { type Caller, Life, ObjectEnded } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
@@ -17,6 +18,10 @@ export interface HeldObjectParts {
   /** Called when the object has noticed that the clock was set back. */
   clockMoved(): void;
   open: OpenObjects;
+  /** Returns why the object must not act now; null: it may. */
+  problem(): Error | null;
+  /** Takes what the object commits, and holds back what leaves it; undefined: nothing does. */
+  commits: CommitTaker | undefined;
   /** Called when a sync failed: the process has to end. */
   fatal(error: Error): void;
   log: Log;
@@ -27,6 +32,9 @@ const SHORT_LIFE_MS = 10_000;
 
 /** If an object cannot be made, its callers get the error for this many ms before it is tried again. */
 const TRIED_AGAIN_MS = 1000;
+
+/** An object that must not act now looks again after this many ms. */
+const LOOK_AGAIN_MS = 1000;
 
 /** A process that ends waits at most this many ms for what an object still has to do. */
 const LEAVE_WITHIN_MS = 2000;
@@ -69,6 +77,8 @@ export class HeldObject {
    * long
    */
   call(name: string, asked: readonly unknown[], waits: boolean, inLine: boolean): Promise<unknown> {
+    const problem = this.#parts.problem();
+    if (problem) return Promise.reject(problem);
     // While the object begins, a new call queues behind the calls that wait for it.
     if (this.#life && !this.#begins) return this.#life.call(name, asked, waits);
     return this.#begin(inLine).then((life) => life.call(name, asked, waits));
@@ -76,6 +86,8 @@ export class HeldObject {
 
   /** Opens a socket of the object, if the object accepts one more. @returns the answer to the upgrade */
   async connect(opened: unknown): Promise<Response> {
+    const notNow = this.#parts.problem();
+    if (notNow) throw notNow;
     const life = this.#life ?? (await this.#begin(true));
     const problem = await life.mayOpen();
     if (problem !== null) return new Response(problem, { status: 503 });
@@ -84,6 +96,7 @@ export class HeldObject {
 
   /** Makes the object if its alarm is set. Never rejects. */
   async wake(): Promise<void> {
+    if (this.#parts.problem()) return this.#wakeLater(LOOK_AGAIN_MS);
     try {
       const database = await this.#open(true);
       if (this.#life || this.#begins || this.#hasStopped) return;
@@ -130,6 +143,11 @@ export class HeldObject {
     await this.wake();
   }
 
+  /** Ends the life of the object, since nothing may leave it now. @param error the error that its callers get */
+  pause(error: Error): void {
+    this.#life?.end(error);
+  }
+
   /** Lets the object close its sockets, and ends it. By then earlier calls are answered, and their writes on disk. */
   async stop(): Promise<void> {
     const life = this.#life;
@@ -169,6 +187,7 @@ export class HeldObject {
         pauses: this.#alarmPauses,
         make,
         clockMoved,
+        problem: this.#parts.problem,
         ended: (life, wasMade, error) => this.#ended(life, wasMade, error),
         log,
       });
@@ -186,7 +205,7 @@ export class HeldObject {
   }
 
   #open(inLine: boolean): Promise<ObjectDatabase> {
-    const { path, open, fatal, log } = this.#parts;
+    const { path, open, commits, fatal, log } = this.#parts;
     const opening = async () => {
       // The call joins the line first, so that callers of the same turn see how many wait.
       const over = await open.room(inLine);
@@ -197,6 +216,7 @@ export class HeldObject {
           fatal,
           lost: (error) => this.#life?.end(error),
           alarmStored: () => this.#life?.armAlarm(),
+          ...(commits && { commits }),
           log,
         });
         open.opened(this);

@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Log, ObjectHost } from '../../../durable/host.ts';
 import { queueFolder } from '../../../state/folder.ts';
+import type { CommitTaker } from '../storage/recorder.ts';
 import { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
@@ -13,8 +14,20 @@ interface HeldObjectsParts {
   /** Bounds the number of open objects. */
   open: OpenObjects;
   log: Log;
+  /** The owner of the journal that stores what the objects commit; left out: there is none. */
+  owner?: ActingOwner | undefined;
   /** Called when a sync failed, so that acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
+}
+
+/** Takes what the objects commit, and says whether they may act. */
+export interface ActingOwner {
+  /** Why nothing may leave the objects now; null: it may. */
+  readonly problem: Error | null;
+  /** Sets what is called when nothing may leave any more. */
+  onPause(paused: (error: Error) => void): void;
+  /** Takes the commits of one database. @param database its path below the folder of databases, with `/` */
+  commitsOf(database: string): CommitTaker;
 }
 
 const DATABASE = /^(\w+)\.sqlite$/;
@@ -38,6 +51,9 @@ export class HeldObjects {
       setForward: () => {
         for (const held of this.#held.values()) held.armAlarm();
       },
+    });
+    parts.owner?.onPause((error) => {
+      for (const held of this.#held.values()) held.pause(error);
     });
   }
 
@@ -87,13 +103,15 @@ export class HeldObjects {
     const place = join(folder, `${kind}.sqlite`);
     const known = this.#held.get(place);
     if (known) return known;
-    const { dataDir, make, open, log, fatal } = this.#parts;
+    const { dataDir, make, open, owner, log, fatal } = this.#parts;
     const held = new HeldObject({
       queueId,
       path: join(dataDir, place),
       make: (host, caller) => make(kind, host, caller),
       clockMoved: () => this.#clock.lookSoon(),
       open,
+      problem: owner ? () => owner.problem : () => null,
+      commits: owner?.commitsOf(`${folder}/${kind}.sqlite`),
       fatal,
       log,
     });

@@ -29,6 +29,8 @@ export interface LifeParts {
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** Called when the object has noticed that the clock was set back. */
   clockMoved(): void;
+  /** Returns why nothing may leave the object now; null: it may. */
+  problem(): Error | null;
   /**
    * Called once, at the end. @param wasMade whether the object took calls @param error the error that its callers get
    */
@@ -282,7 +284,12 @@ export class Life implements ObjectHost<unknown> {
   }
 
   #leave(effect: () => void): void {
-    if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
+    if (this.#end) return;
+    this.#parts.database.whenSynced(() => {
+      const problem = this.#end ? null : this.#parts.problem();
+      if (problem) this.end(problem);
+      if (!this.#end) effect();
+    });
   }
 
   /** Hands the object an event. @param failed called if that throws, unless the object is restarted anyway */

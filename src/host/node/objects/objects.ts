@@ -20,7 +20,7 @@ import type { QueueObjectSettings } from '../../../queue/object/env.ts';
 import { QueueObject } from '../../../queue/object/object.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
 import { mostIdleObjects } from '../descriptors.ts';
-import { HeldObjects } from './held-objects.ts';
+import { type ActingOwner, HeldObjects } from './held-objects.ts';
 import type { Caller } from './life.ts';
 import { OpenObjects } from './open-objects.ts';
 import { Relays } from './relays.ts';
@@ -50,6 +50,8 @@ interface NodeObjectsOptions {
   /** The relays in gateway processes; left out: there are none. */
   elsewhere?: RelaysElsewhere;
   log: Log;
+  /** The owner of the journal that stores what the objects commit; left out: there is none. */
+  owner?: ActingOwner | undefined;
   /** Called when a sync failed, so that acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
 }
@@ -68,7 +70,7 @@ type KindName = keyof typeof KINDS;
  * the others.
  */
 export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
-  const { dataDir, settings, post, elsewhere = NOWHERE, log, fatal } = options;
+  const { dataDir, settings, post, elsewhere = NOWHERE, log, owner, fatal } = options;
   const held = new HeldObjects({
     dataDir,
     open: new OpenObjects(mostIdleObjects()),
@@ -80,6 +82,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
         relayMetrics: () => sumOf(relays.metrics(host.queueId), elsewhere.figures(host.queueId)),
       }),
     log,
+    owner,
     fatal,
   });
   const relays = new Relays(settings, objectsFor(null), log);

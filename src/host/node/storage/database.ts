@@ -11,6 +11,7 @@ import { isSyncError, type SqliteError, syncFailure, withCode, withCodeOfFile } 
 import { makeFolder, syncFolder } from './files.ts';
 import { LOG_LIMITS, LogBound, type LogLimits } from './log-bound.ts';
 import { Outputs } from './outputs.ts';
+import { type CommitTaker, Recorder } from './recorder.ts';
 import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 import { copyLog, useLog } from './write-ahead-log.ts';
@@ -30,6 +31,8 @@ export interface DatabasePorts {
   lost(error: Error): void;
   /** Called when a commit has stored another time; null: the alarm is no longer set. */
   alarmStored(at: number | null): void;
+  /** Takes what each commit has written, and then all outputs wait for it too; left out: nothing is recorded. */
+  commits?: CommitTaker;
   log: Log;
 }
 
@@ -56,6 +59,7 @@ export class ObjectDatabase {
   readonly #log: number;
   readonly #bound: LogBound;
   readonly #outputs: Outputs;
+  readonly #recorder: Recorder | null;
   #alarm: KeptAlarm | null = null;
   /** Whether a transaction is open. */
   #isOpen = false;
@@ -79,6 +83,7 @@ export class ObjectDatabase {
     useLog(database, limits.copied);
     this.#statements = new Statements(database);
     this.#log = openSync(`${path}-wal`, 'r');
+    this.#recorder = ports.commits ? new Recorder() : null;
     this.#bound = new LogBound(limits, {
       bytes: () => fstatSync(this.#log).size,
       copy: () => checkpoint(path),
@@ -88,7 +93,7 @@ export class ObjectDatabase {
       now: () => performance.now(),
     });
     this.#outputs = new Outputs({
-      sync: (done) => fdatasync(this.#log, done),
+      sync: (done) => this.#sync(done),
       afterSync: () => {
         if (this.#isOpen) this.#commitSoon();
       },
@@ -145,6 +150,7 @@ export class ObjectDatabase {
     this.#ended ??= reason;
     this.#isOpen = false;
     if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+    this.#recorder?.take();
     this.#outputs.undone(reason);
   }
 
@@ -161,6 +167,7 @@ export class ObjectDatabase {
     }
     this.#isOpen = false;
     this.commits += 1;
+    if (this.#recorder) this.#ports.commits!.committed(this.#recorder.take());
     this.#outputs.committed();
     this.#bound.grown();
     if (isAlarmStored) this.#ports.alarmStored(this.#alarm!.get());
@@ -212,13 +219,29 @@ export class ObjectDatabase {
   #exec(query: string, bindings: readonly SqlValue[]): Row[] {
     const before = this.written;
     try {
-      return this.#statements.run(query, bindings, () => this.#write());
+      const rows = this.#statements.run(query, bindings, () => this.#write());
+      if (this.written !== before) this.#recorder?.wrote(query, bindings);
+      return rows;
     } catch (error) {
       this.written = before;
       // SQLite itself undoes a transaction after some errors of the disk.
       if (this.#isOpen && !this.#database.isTransaction) this.#lose(error);
       throw withCode(error, this.#path);
     }
+  }
+
+  /** Syncs what was committed, and waits for whoever takes the commits. */
+  #sync(done: (error: Error | null) => void): void {
+    const { commits } = this.#ports;
+    if (!commits) return fdatasync(this.#log, done);
+    const both = [
+      promisify(fdatasync)(this.#log),
+      new Promise<void>((resolve) => commits.whenStored(resolve)),
+    ];
+    Promise.all(both).then(
+      () => done(null),
+      (error: Error) => done(error),
+    );
   }
 
   /** Begins a transaction unless one is open. */
@@ -268,6 +291,7 @@ export class ObjectDatabase {
 
   #transaction<T>(alarm: KeptAlarm, work: () => T): T {
     const before = this.written;
+    const forgetWrites = this.#recorder?.mark();
     this.#exec('SAVEPOINT work', []);
     const putBack = alarm.mark();
     try {
@@ -278,6 +302,7 @@ export class ObjectDatabase {
       // If no transaction is open, SQLite has already undone all of it.
       if (this.#isOpen) this.#database.exec('ROLLBACK TO work; RELEASE work');
       putBack();
+      forgetWrites?.();
       this.written = before;
       throw error;
     }

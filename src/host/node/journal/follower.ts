@@ -1,0 +1,270 @@
+import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Log } from '../../../durable/host.ts';
+import { STATE_VERSION } from '../../../durable/ports.ts';
+import { EXIT, UserError } from '../../../process/index.ts';
+import { fileKeySecret, makeFolder } from '../../../state/folder.ts';
+import { decode, encode } from './entry.ts';
+import { LEASE_MS } from './held-lease.ts';
+import { type Entry, type Journal, type Place, Taken } from './journal.ts';
+import { type LocalPlace, readPlace, writePlace } from './place.ts';
+import { Diverged, Replica } from './replica.ts';
+import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner } from './snapshot.ts';
+
+/** The most entries that are applied in one turn. */
+const MOST_AT_ONCE = 500;
+/** The place of the files is stored at most this often, ms. */
+const SAVE_EVERY_MS = 5000;
+
+export interface FollowerParts {
+  journal: Journal;
+  /** The state folder, which this process has locked. */
+  stateDir: string;
+  log: Log;
+}
+
+/** The entry with which a process has become the owner. */
+export interface Claim {
+  /** The id of the journal. */
+  journal: string;
+  entry: Entry;
+  address: string;
+  /** The time of `performance.now()` before the lease was set. */
+  renewedAt: number;
+}
+
+/** Keeps the files of a state folder at the end of the journal, until this process becomes the owner. */
+export class Follower {
+  readonly #parts: FollowerParts;
+  /** The id of the journal; null: neither the journal nor the folder has anything yet. */
+  #id: string | null;
+  #replica: Replica;
+  #savedAt = performance.now();
+  #saved: number;
+  /** The place at which the files were last made again while following; null: they never were. */
+  #madeAt: number | null = null;
+
+  private constructor(parts: FollowerParts, id: string | null, place: Place) {
+    this.#parts = parts;
+    this.#id = id;
+    this.#replica = new Replica(join(parts.stateDir, 'data'), place);
+    this.#saved = place.seq;
+  }
+
+  /**
+   * Brings the files of a state folder to a place in the journal: where they were, or at its newest snapshot. Files
+   * that are there at the first start become the journal's first snapshot.
+   * @throws UserError if folder and journal do not belong together
+   */
+  static async open(parts: FollowerParts): Promise<Follower> {
+    const { journal, stateDir, log } = parts;
+    await makeFolder(join(stateDir, 'data'));
+    const local = await readPlace(stateDir);
+    const hasData = (await readdir(join(stateDir, 'data'))).length > 0;
+    const last = await journal.last();
+    const id = await idOf(journal);
+    checkBelongs(parts, { local, hasData, last, id });
+    if (last.seq === 0) return new Follower(parts, await beginJournal(parts, local, hasData), last);
+    if (local && !local.mayBeAhead && (await isOn(journal, local))) return new Follower(parts, id, local);
+    const isSaved = hasData ? 'the ones that were there are moved aside' : 'there were none';
+    log('info', `the databases are made from the journal; ${isSaved}`, {});
+    return new Follower(parts, id, await restoreSnapshot(journal, stateDir, id!));
+  }
+
+  /** The last entry that the files have. */
+  get place(): Place {
+    return this.#replica.place;
+  }
+
+  /** The id of the journal; null: it is empty. */
+  get id(): string | null {
+    return this.#id;
+  }
+
+  /** Applies all entries that are there. */
+  async catchUp(): Promise<void> {
+    for (;;) {
+      const entries = await this.#parts.journal.read(this.place.seq, MOST_AT_ONCE);
+      if (entries.length === 0) break;
+      await this.#apply(entries);
+      await this.#saveSometimes();
+    }
+    await this.#saveSometimes();
+  }
+
+  /**
+   * Tries to become the owner. The files must be at the end of the journal, and nobody may hold the lease.
+   * @param address at which others are told that the owner is reached
+   * @returns null if another process was faster
+   */
+  async claim(address: string): Promise<Claim | null> {
+    const { journal, stateDir } = this.#parts;
+    const id = this.#id ?? randomUUID();
+    const after = this.place;
+    const epoch = after.epoch + 1;
+    const body = encode({
+      kind: 'owner',
+      journal: id,
+      owner: randomUUID(),
+      after: { seq: after.seq, epoch: after.epoch },
+      stateVersion: STATE_VERSION,
+      fileKeySecret: await fileKeySecret(stateDir),
+    });
+    const renewedAt = performance.now();
+    if (!(await journal.renewLease({ epoch, address }, LEASE_MS))) return null;
+    const entry: Entry = { seq: after.seq + 1, epoch, body };
+    if (!(await appendOnce(journal, entry))) return null;
+    await this.#replica.sync();
+    this.#replica.close();
+    await writePlace(stateDir, { journal: id, seq: entry.seq, epoch, mayBeAhead: true });
+    return { journal: id, entry, address, renewedAt };
+  }
+
+  /** Stores a snapshot of the files while it goes on following. @returns its place */
+  async saveSnapshot(): Promise<Place> {
+    const { journal, stateDir } = this.#parts;
+    return await saveSnapshot(journal, stateDir, this.#id!, () => this.place);
+  }
+
+  /** Stores the place of the files, and closes them. */
+  async close(): Promise<void> {
+    await this.#save();
+    this.#replica.close();
+  }
+
+  async #apply(entries: readonly Entry[]): Promise<void> {
+    const { journal, stateDir, log } = this.#parts;
+    for (const { body } of entries) this.#check(body);
+    try {
+      this.#replica.apply(entries);
+    } catch (error) {
+      if (!(error instanceof Diverged)) throw error;
+      log(
+        'warn',
+        'the files do not follow the journal any more, and are made again from its newest snapshot',
+        {
+          error: error.message,
+        },
+      );
+      this.#replica.close();
+      const place = await restoreSnapshot(journal, stateDir, this.#id!);
+      this.#replica = new Replica(join(stateDir, 'data'), place);
+      // From the same place it would fail at the same entry.
+      if (place.seq === this.#madeAt) throw unusable(error);
+      this.#madeAt = place.seq;
+    }
+  }
+
+  #check(body: Uint8Array): void {
+    const content = decode(body);
+    if (content.kind !== 'closed') checkVersion(content.stateVersion);
+    if (content.kind === 'owner') this.#id ??= content.journal;
+  }
+
+  async #saveSometimes(): Promise<void> {
+    if (this.place.seq === this.#saved || performance.now() - this.#savedAt < SAVE_EVERY_MS) return;
+    await this.#save();
+  }
+
+  async #save(): Promise<void> {
+    this.#savedAt = performance.now();
+    if (this.#id === null) return;
+    const { seq, epoch } = await this.#replica.sync();
+    await writePlace(this.#parts.stateDir, { journal: this.#id, seq, epoch, mayBeAhead: false });
+    this.#saved = seq;
+  }
+}
+
+function unusable({ message }: Diverged): UserError {
+  return new UserError(
+    `The journal cannot be carried out from its newest snapshot on: ${message}. ` +
+      "The files of its last owner are whole: begin an empty journal with that one's state folder.",
+    EXIT.badState,
+  );
+}
+
+/**
+ * Appends the entry of a new owner, once. An append without an answer is made again.
+ * @returns false if another entry has its number
+ */
+async function appendOnce(journal: Journal, entry: Entry): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await journal.append(entry);
+      return true;
+    } catch (error) {
+      if (!(error instanceof Taken) && tries >= 3) throw error;
+      if (!(error instanceof Taken)) continue;
+      const [found] = await journal.read(entry.seq - 1, 1);
+      return found?.seq === entry.seq && Buffer.from(entry.body).equals(found.body);
+    }
+  }
+}
+
+/** Returns the id of a journal; null: it is empty. */
+async function idOf(journal: Journal): Promise<string | null> {
+  const [first] = await journal.read(0, 1);
+  const content = first?.seq === 1 ? decode(first.body) : null;
+  return content?.kind === 'owner' ? content.journal : await snapshotOwner(journal);
+}
+
+/** Makes the id of an empty journal, and its first snapshot if the folder has databases. Returns null if it has none. */
+async function beginJournal(
+  { journal, stateDir, log }: FollowerParts,
+  local: LocalPlace | null,
+  hasData: boolean,
+): Promise<string | null> {
+  if (!hasData) return null;
+  const id = local?.journal ?? randomUUID();
+  log('info', 'the databases become the first snapshot of the journal', {});
+  await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
+  await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: false });
+  return id;
+}
+
+/** Returns whether the journal goes on from a place. @throws UserError if it ends before */
+async function isOn(journal: Journal, { seq, epoch }: Place): Promise<boolean> {
+  const [found] = await journal.read(Math.max(0, seq - 1), 1);
+  if (seq === 0) return found === undefined || found.seq === 1;
+  return found?.seq === seq && found.epoch === epoch;
+}
+
+interface Found {
+  local: LocalPlace | null;
+  hasData: boolean;
+  last: Place;
+  id: string | null;
+}
+
+/** Checks that a state folder and a journal belong together. @throws UserError if they do not */
+function checkBelongs({ stateDir }: FollowerParts, { local, hasData, last, id }: Found): void {
+  const refuse = (text: string) => {
+    throw new UserError(text, EXIT.badState);
+  };
+  if (local !== null && id !== null && local.journal !== id) {
+    refuse(
+      `The state folder ${stateDir} follows another journal than this one. ` +
+        'Name the journal of this queue (QUEUE_JOURNAL or --journal), or another folder (WORKER_VLLM_STATE or --state).',
+    );
+  }
+  if (local === null && hasData && id !== null) {
+    refuse(
+      `The state folder ${stateDir} holds the state of a queue without this journal, which has entries of its own. ` +
+        'Name an empty folder (WORKER_VLLM_STATE or --state), or an empty journal (QUEUE_JOURNAL or --journal).',
+    );
+  }
+  if (local !== null && last.seq < local.seq && !local.mayBeAhead) {
+    refuse(
+      `The journal ends at entry ${last.seq}, and the state folder ${stateDir} has entry ${local.seq}: the server of ` +
+        'the journal has lost entries, or it is an empty one. To go on from the folder, remove its journal-at.json and ' +
+        'name an empty journal; to go on from the journal, name another folder.',
+    );
+  }
+  if (local?.mayBeAhead && last.seq === 0) {
+    refuse(
+      `The journal is empty, and the state folder ${stateDir} has followed one. To begin this journal with the ` +
+        "folder's state, remove its journal-at.json.",
+    );
+  }
+}

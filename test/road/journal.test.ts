@@ -1,0 +1,237 @@
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileJournal } from '../../src/host/node/journal/file.ts';
+import { EXIT } from '../../src/process/index.ts';
+import { JournalMember } from '../support/journal-member.ts';
+import {
+  dumpOf,
+  healthOf,
+  startMember,
+  submitOn,
+  unknownJobs,
+  untilFollows,
+  untilOwner,
+} from '../support/journal-road.ts';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import { chatJob, cli, readyWorker, settled, stateFolder, submit, tearDown } from '../support/road.ts';
+
+let folder: string;
+let journal: string;
+
+beforeEach(() => {
+  folder = join(stateFolder(), 'journal');
+  journal = `file:${folder}`;
+});
+afterEach(tearDown);
+
+/** Returns the rows of files that follow the journal to its end. */
+async function rowsByJournal(): Promise<unknown> {
+  const member = await JournalMember.make(new FileJournal(folder));
+  await member.follow();
+  await member.end();
+  const rows = member.dump();
+  await member.remove();
+  return rows;
+}
+
+describe('a follower', () => {
+  it('takes over with every acknowledged job when the owner is killed', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const two = await startMember(journal);
+    await untilFollows(two);
+    let isOver = false;
+    const submitting = Promise.all(
+      ['a', 'b', 'c', 'd'].map((name) =>
+        submitOn(
+          () => one.url,
+          () => isOver,
+          name,
+        ),
+      ),
+    );
+    await until(async () => (await healthOf(two)).entry > 50, 'the follower has many entries');
+    one.process.kill('SIGKILL');
+    isOver = true;
+    const acknowledged = (await submitting).flat();
+    expect(acknowledged.length).toBeGreaterThan(50);
+    await untilOwner(two);
+    expect(await unknownJobs(two.url, acknowledged)).toEqual([]);
+    // What was the owner follows, with files made from the journal.
+    const three = await startMember(journal, one);
+    await untilFollows(three);
+    expect((await submit(two.url, chatJob(1, { id: 'later' }))).id).toBe('later');
+    two.process.kill('SIGTERM');
+    expect((await two.process.exited).code).toBe(EXIT.ok);
+    await untilOwner(three);
+    expect(await unknownJobs(three.url, [...acknowledged, 'later'])).toEqual([]);
+    three.process.kill('SIGTERM');
+    expect((await three.process.exited).code).toBe(EXIT.ok);
+    expect(await rowsByJournal()).toEqual(dumpOf(three));
+  });
+
+  it('has the same rows as the owner, of everything that a queue writes', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const worker = await readyWorker(one.url, 'w', { engineArgs: '--inter-token-latency-ms 1' });
+    const ids = await Promise.all(
+      Array.from({ length: 10 }, async () => (await submit(one.url, chatJob(5))).id),
+    );
+    for (const id of ids) expect((await settled(one.url, id)).state).toBe('succeeded');
+    const chat = { model: 'tiny', messages: [{ role: 'user', content: 'hello' }], max_tokens: 3 };
+    const answered = await fetch(`${one.url}/v1/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify(chat),
+    });
+    expect(answered.status).toBe(200);
+    const stored = await fetch(`${one.url}/v1/responses`, {
+      method: 'POST',
+      body: JSON.stringify({ model: 'tiny', input: 'hello', max_output_tokens: 3, background: true }),
+    });
+    expect(stored.status).toBe(200);
+    const large = { id: 'large', ...chatJob(1), payload: { messages: [], text: 'x'.repeat(400_000) } };
+    await submit(one.url, large);
+    await fetch(`${one.url}/api/jobs/large/cancel`, { method: 'POST' });
+    worker.process.kill('SIGTERM');
+    await worker.process.exited;
+    one.process.kill('SIGTERM');
+    await one.process.exited;
+    const rows = dumpOf(one);
+    expect(Object.keys(rows).length).toBeGreaterThan(3);
+    expect(await rowsByJournal()).toEqual(rows);
+  });
+
+  it('answers nothing but its health, and says who does', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const two = await startMember(journal);
+    await untilFollows(two, 1);
+    expect((await healthOf(two)).owner).toContain(`:${one.port}`);
+    const response = await fetch(`${two.url}/v1/models`);
+    expect(response.status).toBe(503);
+    const { error } = (await response.json()) as { error: { code: string; message: string } };
+    expect(error.code).toBe('not_owner');
+    expect(error.message).toContain(`:${one.port}`);
+    two.process.kill('SIGTERM');
+    expect((await two.process.exited).code).toBe(EXIT.ok);
+  });
+});
+
+describe('an owner', () => {
+  it('that stood still while another one took over lets nothing leave, and ends', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const two = await startMember(journal);
+    await untilFollows(two);
+    await submit(one.url, chatJob(1, { id: 'before' }));
+    one.process.kill('SIGSTOP');
+    const late = fetch(`${one.url}/api/jobs`, {
+      method: 'POST',
+      body: JSON.stringify(chatJob(1, { id: 'late' })),
+    }).then(
+      ({ status }) => status,
+      () => 0,
+    );
+    await untilOwner(two);
+    one.process.kill('SIGCONT');
+    expect(await late).not.toBe(201);
+    expect((await one.process.exited).code).toBe(EXIT.replaced);
+    expect(one.process.output()).toContain('another process has become the owner of the journal');
+    expect(await unknownJobs(two.url, ['before', 'late'])).toEqual(['late']);
+  });
+
+  it('is refused where there is one, unless it follows', async () => {
+    const one = await startMember(journal, { follows: false });
+    await untilOwner(one);
+    const two = await startMember(journal, { follows: false });
+    expect((await two.process.exited).code).toBe(EXIT.configuration);
+    expect(two.process.output()).toContain(`The journal has an owner already, at http://`);
+    expect((await submit(one.url, chatJob(1, { id: 'a' }))).id).toBe('a');
+    // Killed, it starts again on its folder without a wait for its own lease.
+    one.process.kill('SIGKILL');
+    await one.process.exited;
+    const again = await startMember(journal, { ...one, follows: false });
+    await untilOwner(again);
+    expect(await unknownJobs(again.url, ['a'])).toEqual([]);
+  });
+
+  it('that does not reach the journal acknowledges nothing, says so, and goes on after that', async () => {
+    const one = await startMember(journal, { follows: false });
+    await untilOwner(one);
+    const worker = await readyWorker(one.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
+    const stream = await fetch(`${one.url}/v1/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify({
+        model: 'tiny',
+        messages: [{ role: 'user', content: 'hello' }],
+        max_tokens: 100,
+        ignore_eos: true,
+        stream: true,
+      }),
+    });
+    renameSync(folder, `${folder}.away`);
+    const refused = await fetch(`${one.url}/api/jobs`, {
+      method: 'POST',
+      body: JSON.stringify(chatJob(1, { id: 'refused' })),
+    });
+    expect(refused.status).toBe(503);
+    expect(await refused.json()).toMatchObject({ error: { code: 'journal_unreachable' } });
+    renameSync(`${folder}.away`, folder);
+    await until(async () => {
+      const { status } = await fetch(`${one.url}/api/jobs`, {
+        method: 'POST',
+        body: JSON.stringify(chatJob(1, { id: 'taken' })),
+      });
+      return status === 201 || status === 200;
+    }, 'jobs are taken again');
+    const text = await stream.text();
+    expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
+    expect(text).toContain('data: [DONE]');
+    expect((await settled(one.url, 'taken')).state).toBe('succeeded');
+    worker.process.kill('SIGTERM');
+  });
+
+  it('is refused before anything is written where the address is none', async () => {
+    const process = cli(['queue', '--port', '0', '--state', stateFolder(), '--journal', 'mysql://a/b']);
+    expect((await process.exited).code).toBe(EXIT.configuration);
+    expect(process.output()).toContain('begins with none of');
+    const follows = cli(['queue', '--port', '0', '--state', stateFolder(), '--follow']);
+    expect((await follows.exited).code).toBe(EXIT.configuration);
+    expect(follows.output()).toContain('name the journal');
+  });
+});
+
+describe('gateway processes', () => {
+  it('pass a stream on while the owner changes, and turn to the next one', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const two = await startMember(journal);
+    await untilFollows(two);
+    const port = await freePort();
+    const gateway = cli(['gateway', '--queue', `${one.url},${two.url}`, '--port', String(port)]);
+    await gateway.waitForLine(/listening at/);
+    const url = `http://127.0.0.1:${port}`;
+    await readyWorker(url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
+    const ask = (maxTokens: number) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({
+          model: 'tiny',
+          messages: [{ role: 'user', content: 'hello' }],
+          max_tokens: maxTokens,
+          ignore_eos: true,
+          stream: true,
+        }),
+      });
+    const stream = await ask(100);
+    one.process.kill('SIGKILL');
+    const later = await ask(3);
+    expect(await later.text()).toContain('data: [DONE]');
+    const text = await stream.text();
+    expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
+    expect(text).toContain('data: [DONE]');
+    expect(two.process.output()).toContain('this process is the owner of the journal');
+  });
+});
