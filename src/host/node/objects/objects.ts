@@ -19,11 +19,11 @@ import type { BrokenReason } from '../../../protocol/index.ts';
 import type { QueueObjectSettings } from '../../../queue/object/env.ts';
 import { QueueObject } from '../../../queue/object/object.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
+import { Relays } from '../answers/relays.ts';
 import { mostIdleObjects } from '../descriptors.ts';
 import { type ActingOwner, HeldObjects } from './held-objects.ts';
 import type { Caller } from './life.ts';
 import { OpenObjects } from './open-objects.ts';
-import { Relays } from './relays.ts';
 import { leaving, type StubOf, stubsOf } from './stubs.ts';
 
 /** The relays in other processes. */

@@ -5,9 +5,9 @@ import type { RelayMetrics } from '../../../queue/rpc.ts';
 import { RelayHost } from '../../../relay/object/host.ts';
 import type { QueueSettingBindings } from '../../../settings/queue-settings.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
-import type { Caller } from './life.ts';
-import { NodeSocket } from './socket.ts';
-import { leaving } from './stubs.ts';
+import type { Caller } from '../objects/life.ts';
+import { NodeSocket } from '../objects/socket.ts';
+import { leaving } from '../objects/stubs.ts';
 
 /** The relays of a queue id's workers. */
 interface OfQueue {
