@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { DIALECTS } from './engine-routes.ts';
 import { Moves, STAGES, type Stage } from './moves.ts';
 import { parseJson } from './parse.ts';
+import { RECORD_HEADER_BYTES, RECORD_TYPE } from './record-headers.ts';
 
 /**
  * The binary records of the answer socket, several to a message.
@@ -68,23 +69,10 @@ export type AnswerRecord =
   | { type: 'taken'; stream: number; offset: number }
   | { type: 'cancel'; stream: number; reason: string };
 
-const TYPE_NUMBER = {
-  head: 1,
-  bytes: 2,
-  end: 3,
-  broken: 4,
-  pause: 5,
-  resume: 6,
-  taken: 7,
-  cancel: 8,
-  moves: 9,
-  ids: 10,
-} as const;
 const TYPE_NAME = Object.fromEntries(
-  Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name]),
+  Object.entries(RECORD_TYPE).map(([name, number]) => [number, name]),
 ) as Record<number, AnswerRecord['type']>;
 
-const HEADER_BYTES = 9;
 const OFFSET_BYTES = 8;
 /** The size of each number of an `ids` record: the count of earlier ids, the stage, and each id. */
 const NUMBER_BYTES = 4;
@@ -99,7 +87,7 @@ class RecordError extends Error {}
 
 /** Returns how many bytes one record will take in a message. */
 export function recordBytes(dataBytes: number): number {
-  return HEADER_BYTES + OFFSET_BYTES + dataBytes;
+  return RECORD_HEADER_BYTES + OFFSET_BYTES + dataBytes;
 }
 
 /** Encodes many records as one binary message. */
@@ -107,7 +95,7 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
   const bodies = records.map(bodyOf);
   let size = 0;
   for (let index = 0; index < records.length; index++) {
-    size += HEADER_BYTES + numberBytes(records[index]!) + bodies[index]!.byteLength;
+    size += RECORD_HEADER_BYTES + numberBytes(records[index]!) + bodies[index]!.byteLength;
   }
   const message = emptyMessage(size);
   let at = 0;
@@ -115,10 +103,10 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
     const record = records[index]!;
     const body = bodies[index]!;
     const numbers = numberBytes(record);
-    message[at] = TYPE_NUMBER[record.type];
+    message[at] = RECORD_TYPE[record.type];
     putUint32(message, at + 1, record.stream);
     putUint32(message, at + 5, numbers + body.byteLength);
-    at += HEADER_BYTES;
+    at += RECORD_HEADER_BYTES;
     if (numbers > 0) putNumbers(message, at, record);
     message.set(body, at + numbers);
     at += numbers + body.byteLength;
@@ -145,12 +133,12 @@ export function decodeRecords(
   const records: AnswerRecord[] = [];
   let at = 0;
   while (at < bytes.byteLength) {
-    if (at + HEADER_BYTES > bytes.byteLength) throw new AnswerFormatError('record header cut short');
+    if (at + RECORD_HEADER_BYTES > bytes.byteLength) throw new AnswerFormatError('record header cut short');
     const type = TYPE_NAME[view.getUint8(at)];
     if (!type) throw new AnswerFormatError(`unknown record type ${view.getUint8(at)}`);
     const stream = view.getUint32(at + 1);
     const length = view.getUint32(at + 5);
-    at += HEADER_BYTES;
+    at += RECORD_HEADER_BYTES;
     if (at + length > bytes.byteLength) throw new AnswerFormatError(`${type} record cut short`);
     try {
       records.push(recordOf(type, stream, { view, at, end: at + length }));

@@ -136,6 +136,8 @@ export interface WaitingJob extends AnyJob {
    * was not moved.
    */
   begun: { given_at: number; first_token_at: number } | null;
+  /** The number of the process whose relay passes the answer on. */
+  home: number;
   /** Answers the gateway; null once it has, which is at dispatch if a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;
 }

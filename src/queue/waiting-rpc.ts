@@ -55,6 +55,8 @@ export interface WaitingRequest extends GivenExtras {
   earlier?: EarlierAttempts;
   /** The answer that broke off elsewhere, whose rest is requested; left out: the whole answer is. */
   moved?: Moved;
+  /** The number of the process whose relay passes the answer on; left out: the queue's own. */
+  home?: number;
 }
 
 /** The pools that the fleet object knows for models that no connected worker serves. */

@@ -7,8 +7,11 @@ export function relayName(queueId: string, workerId: string): string {
 
 /** The calls that the queue makes to a relay. The gateway makes further ones (asking/objects.ts). */
 export interface RelayCalls {
-  /** Tells the caller that waits for this attempt that the queue found it lost. */
-  breakStream(stream: number, reason: BrokenReason): Promise<void>;
+  /**
+   * Tells the caller that waits for this attempt that the queue found it lost.
+   * @param where `any home`: the stream may have any home, whatever its id says
+   */
+  breakStream(stream: number, reason: BrokenReason, where?: 'any home'): Promise<void>;
   /** Closes the answer socket with 1012: the process is about to end, or its worker has to show its token again. */
   closeSockets(): Promise<void>;
 }

@@ -87,7 +87,7 @@ export class QueueHarness {
   #alarmHeldUntil = 0;
   /** Workers whose answer sockets were closed. */
   readonly closedAnswers: string[] = [];
-  readonly broken: { worker: string; stream: number; reason: BrokenReason }[] = [];
+  readonly broken: { worker: string; stream: number; reason: BrokenReason; where?: 'any home' }[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database: DatabaseSync;
@@ -294,7 +294,8 @@ export class QueueHarness {
       now: () => this.nowMs,
       random: () => 0.5,
       connections: () => [...this.connections],
-      breakStream: (worker, stream, reason) => this.broken.push({ worker, stream, reason }),
+      breakStream: (worker, stream, reason, where) =>
+        this.broken.push({ worker, stream, reason, ...(where && { where }) }),
       closeAnswers: (worker) => this.closedAnswers.push(worker),
       tellFleet: (event) => this.fleet.rules.record([event]),
       log: (_, message, fields) => this.logLines.push({ message, fields }),

@@ -7,13 +7,14 @@ import {
   type PartialAnswer,
   type ReleaseReason,
   type RevokeReason,
+  streamIdOf,
   type Usage,
 } from '../../protocol/index.ts';
 import { duration } from '../../protocol/text.ts';
 import type { Facts, JobStep, Told } from '../events/event.ts';
 import { emit } from '../events/projection.ts';
 import { type EndedBy, type Ending, type Job, timesOf, type WaitingJob } from '../job.ts';
-import { streamIdOf } from '../state/fences.ts';
+import { streamOf } from '../state/fences.ts';
 import { keptText } from '../state/partial-answers.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { attemptErrors } from '../store/job-view.ts';
@@ -69,19 +70,16 @@ function breakAnswer(core: Core, job: Job, reason: Failure): void {
   if (job.state !== 'leased') return;
   const isRelayed = job.mode === 'waiting' ? job.reply === null : job.stream === 1;
   if (!isRelayed) return;
-  breakStream(core, job.worker_id ?? '', job.fence_token, reason);
+  core.breakStream(job.worker_id ?? '', streamOf(job), reason);
 }
 
 /**
  * Breaks off the answer to a request from before the queue restarted, whose caller is gone: a relay may outlive the
- * queue.
+ * queue. The home of its stream is not known any more.
  */
 export function breakUnknown(core: Core, workerId: string, fence: number): void {
-  breakStream(core, workerId, fence, { message: CANCELLED, code: 'cancelled', retryable: false });
-}
-
-function breakStream(core: Core, workerId: string, fence: number, reason: Failure): void {
-  core.breakStream(workerId, streamIdOf(fence), reason);
+  const reason: Failure = { message: CANCELLED, code: 'cancelled', retryable: false };
+  core.breakStream(workerId, streamIdOf(fence), reason, 'any home');
 }
 
 function stepOf({ state }: Ending): JobStep {

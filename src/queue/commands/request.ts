@@ -1,4 +1,5 @@
 import { withTarget } from '../../aliases/rename.ts';
+import { QUEUE_HOME } from '../../protocol/index.ts';
 import { emit } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
 import {
@@ -101,6 +102,7 @@ export function request(
       ? { worker_id: asked.moved.worker_id, model_identity: asked.moved.model_identity }
       : null,
     begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
+    home: asked.home ?? QUEUE_HOME,
     reply: (said) => answer(withHeaders(core, job, step === null ? said : withStep(said, step))),
   };
   const kept = asked.moved?.kept ?? 0;

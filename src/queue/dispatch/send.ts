@@ -14,7 +14,7 @@ import {
   type UnfitJob,
 } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
-import { streamIdOf } from '../state/fences.ts';
+import { streamOf } from '../state/fences.ts';
 import { type KeptPartial, movedFrom } from '../state/partial-answers.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
@@ -50,7 +50,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     attempt,
     lease_seconds: leaseSecondsFor(core, worker),
     deadline_ms: leased.deadline_at === null ? undefined : Math.max(0, leased.deadline_at - core.now()),
-    stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : undefined,
+    stream_id: isStreamed(worker, leased) ? streamOf(leased) : undefined,
     account: accountOf(leased) ?? undefined,
     priority: leased.priority === 0 ? undefined : leased.priority,
     partial: kept?.partial,
@@ -152,7 +152,7 @@ function tellStream(job: WaitingJob): void {
   const worker_id = job.worker_id ?? '';
   job.reply?.({
     kind: 'stream',
-    stream_id: streamIdOf(job.fence_token),
+    stream_id: streamOf(job),
     fence_token: job.fence_token,
     worker_id,
   });

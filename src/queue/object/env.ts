@@ -72,7 +72,8 @@ export function portsOf(
     now: () => host.now(),
     random: randomNumbers(),
     connections: () => host.sockets().map(connection),
-    breakStream: (workerId, stream, reason) => tell(() => relayOf(workerId).breakStream(stream, reason)),
+    breakStream: (workerId, stream, reason, where) =>
+      tell(() => relayOf(workerId).breakStream(stream, reason, where)),
     closeAnswers: (workerId) => tell(() => relayOf(workerId).closeSockets()),
     tellFleet: (event) => defer(() => tellFleet(event)),
     log: host.log,

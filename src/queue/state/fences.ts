@@ -1,4 +1,5 @@
-import type { JobView } from '../../protocol/index.ts';
+import { type JobView, QUEUE_HOME, streamIdOf } from '../../protocol/index.ts';
+import type { Job } from '../job.ts';
 import { reserveFences } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
@@ -27,11 +28,9 @@ export class Fences {
   }
 }
 
-/**
- * Returns the 32 bits of a fence token by which the relay knows a stream, unique among all that can be alive together.
- */
-export function streamIdOf(fenceToken: number): number {
-  return fenceToken % 2 ** 32;
+/** Returns the stream of the newest attempt at a job; those of stored jobs are at the queue's own process. */
+export function streamOf(job: Job): number {
+  return streamIdOf(job.fence_token, job.mode === 'waiting' ? job.home : QUEUE_HOME);
 }
 
 /** Returns where a streamed answer can be read while it is made; null if the job does not run or does not stream. */

@@ -23,8 +23,11 @@ export interface Ports extends Storage {
   random(): number;
   /** Returns every open control socket, those from before a hibernation included. */
   connections(): Connection[];
-  /** Tells the relay of a worker that one of its streams is lost. Best effort. */
-  breakStream(workerId: string, stream: number, reason: BrokenReason): void;
+  /**
+   * Tells the relay of a worker that one of its streams is lost. Best effort.
+   * @param where `any home`: the home of the stream is not known, and that in `stream` says nothing
+   */
+  breakStream(workerId: string, stream: number, reason: BrokenReason, where?: 'any home'): void;
   /** Closes the answer socket of a worker, which has to dial it anew. Best effort. */
   closeAnswers(workerId: string): void;
   /** Reports a worker's registration or end to the fleet object. Best effort: registrations report again. */

@@ -140,7 +140,7 @@ describe('a request that is cancelled by its id', () => {
       if (!isCancelledFirst) queue.queue.do('cancel', 'c', 'caller_gone', null);
       const revoked = worker.frames('registered').flatMap((frame) => frame.revoked as { job_id: string }[]);
       expect([...revoked, ...worker.frames('job_revoked')]).toMatchObject([{ job_id: 'c' }]);
-      expect(queue.broken).toMatchObject([{ stream: 1, reason: { code: 'cancelled' } }]);
+      expect(queue.broken).toMatchObject([{ stream: 1, where: 'any home', reason: { code: 'cancelled' } }]);
       queue.request({ job_id: 'next' });
       expect(worker.lastJob().job_id).toBe('next');
     }

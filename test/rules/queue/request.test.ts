@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { streamIdOf } from '../../../src/protocol/index.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 describe('callers that wait', () => {
@@ -18,6 +19,18 @@ describe('callers that wait', () => {
       job_type: 'engine_request',
       deadline_ms: 9000,
     });
+  });
+
+  it('have a stream whose id says which process passes it on', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const [answer] = queue.request({ job_id: 'c', home: 3 });
+    const { fence_token } = worker.lastJob();
+    const stream_id = streamIdOf(fence_token, 3);
+    expect(worker.lastJob()).toMatchObject({ stream_id });
+    expect(answer).toMatchObject({ kind: 'stream', stream_id });
+    queue.queue.do('cancel', 'c', 'caller_gone', null);
+    expect(queue.broken).toMatchObject([{ stream: stream_id }]);
   });
 
   it('are refused with the models there are, or told to come back, or wait as long as they say', () => {
