@@ -73,6 +73,8 @@ export class AnswerStream extends AnswerLog {
   #endSent = false;
   /** Whether the relay of the present connection knows this stream. It learns of a new stream from the caller too. */
   #isKnown = true;
+  /** Whether records went out on more than one connection. */
+  #wentOnAgain = false;
   #broken: BrokenReason | null = null;
   /** The offset after the last byte made into a record. */
   #recorded = 0;
@@ -112,6 +114,19 @@ export class AnswerStream extends AnswerLog {
   get isPending(): boolean {
     if (this.#state === 'broken') return !this.#endSent;
     return this.#state === 'open' || this.#state === 'ended';
+  }
+
+  /**
+   * Whether the relay may lack the end, although it has every byte: it says what it has at the beginning of a
+   * connection, which may break before the end has come.
+   */
+  get mayLackEnd(): boolean {
+    return this.#state === 'complete' && this.#wentOnAgain;
+  }
+
+  /** Returns the record of the end. */
+  get endRecord(): AnswerRecord {
+    return { type: 'end', stream: this.id, size: this.#recorded };
   }
 
   /** Whether the writer should wait: the relay asked for it, or has not taken what it was given. */
@@ -215,11 +230,12 @@ export class AnswerStream extends AnswerLog {
     if (this.#state === 'open' || this.#endSent) return;
     this.#endSent = true;
     if (this.#broken) records.push({ type: 'broken', stream: this.id, reason: this.#broken });
-    else records.push({ type: 'end', stream: this.id, size: this.#recorded });
+    else records.push(this.endRecord);
   }
 
   /** Prepares for a new connection to the relay: everything that the relay has not taken must be sent again. */
   reconnected(): void {
+    this.#wentOnAgain = true;
     this.#sent = this.#kept.findIndex((kept) => endOf(kept) > this.#taken);
     if (this.#sent < 0) this.#sent = this.#kept.length;
     // By the head a relay that has restarted knows a copy for readers, and asks for its beginning.

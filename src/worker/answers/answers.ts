@@ -197,11 +197,14 @@ export class Answers {
       if (record.type === 'taken') this.#wonder(record.stream);
       return;
     }
-    if (record.type === 'taken') stream.taken(record.offset);
+    if (record.type === 'taken' && stream.mayLackEnd) this.#socket?.send(encodeRecords([stream.endRecord]));
+    else if (record.type === 'taken') stream.taken(record.offset);
     else if (record.type === 'pause') stream.pause();
     else if (record.type === 'resume') stream.resume();
     else if (record.type === 'cancel') stream.cancel(record.reason);
-    if (stream.state === 'complete' || stream.state === 'dropped') this.#forget(stream);
+    // A stream whose end the relay may ask for again is forgotten after a while.
+    if ((stream.state === 'complete' && !stream.mayLackEnd) || stream.state === 'dropped')
+      this.#forget(stream);
   }
 
   /**

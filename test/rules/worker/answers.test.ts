@@ -152,6 +152,18 @@ test('a stream is forgotten once the relay has all of it, and not before', async
   expect(bench.relay.records).toEqual([]);
 });
 
+test('the end is sent again to a relay that has all bytes without it', async () => {
+  const bench = await streaming();
+  bench.engine.last.head(200, EVENTS).write(DONE).end();
+  await bench.clock.advance(0);
+  await reconnectRelay(bench);
+  // The relay says what it has from before, and the connection breaks before the end has come.
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: DONE.length });
+  await reconnectRelay(bench);
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: DONE.length });
+  expect(bench.relay.records).toEqual([{ type: 'end', stream: 7, size: DONE.length }]);
+});
+
 test('a long answer in one piece goes on its way no faster than the relay takes it', async () => {
   const bench = await streaming();
   const text = JSON.stringify({ data: 'x'.repeat(12 * MIB) });
