@@ -7,6 +7,7 @@ import type { Dialled, GatewayEnv } from '../../gateway/env.ts';
 import { awayError, errorResponse } from '../../gateway/errors.ts';
 import { logTo } from '../../gateway/log.ts';
 import type { Logger } from '../../process/index.ts';
+import { Relays } from './answers/relays.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { directInference } from './http/direct.ts';
 import { createServer } from './http/server.ts';
@@ -18,7 +19,6 @@ import { Pipes } from './link/pipes.ts';
 import { linkedObjects } from './link/stubs.ts';
 import { listenError } from './listen-error.ts';
 import { logOf } from './log-of.ts';
-import { Relays } from './objects/relays.ts';
 import { readPage } from './page.ts';
 
 /** Answers may continue for this many ms once the gateway ends. */
@@ -111,7 +111,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     if (home !== madeFor) {
       // Workers reach no stream that has the number from before.
       relays?.leave();
-      relays = new Relays(settings, objects, log);
+      relays = new Relays(settings, objects, log, home);
       madeFor = home;
     }
     if (env === null) {
@@ -143,7 +143,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     if (push.type === 'peers') return;
     const relay = relays?.stub(push.queue_id, push.worker_id, null);
     if (push.type === 'close_sockets') void relay?.closeSockets();
-    else void relay?.breakStream(push.stream, push.reason);
+    else void relay?.breakStream(push.stream, push.reason, push.where);
   }
 
   const stopWatching = watchDescriptors(logger);

@@ -62,6 +62,11 @@ export class RelayHost {
     return this.#socket === null && !this.#relay.isBusy;
   }
 
+  /** Whether the relay has an answer socket. */
+  get isConnected(): boolean {
+    return this.#socket !== null;
+  }
+
   /** The number of answers on their way to callers, or kept for readers. */
   get streams(): number {
     return this.#relay.carried;

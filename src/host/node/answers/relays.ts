@@ -1,46 +1,59 @@
 import type { Objects, RelayStub } from '../../../asking/objects.ts';
 import type { Log } from '../../../durable/host.ts';
-import { bounds } from '../../../protocol/index.ts';
+import { atHome, bounds, CLOSE, homeOf, QUEUE_HOME } from '../../../protocol/index.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
-import { RelayHost } from '../../../relay/object/host.ts';
 import type { QueueSettingBindings } from '../../../settings/queue-settings.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import type { Caller } from '../objects/life.ts';
 import { NodeSocket } from '../objects/socket.ts';
 import { leaving } from '../objects/stubs.ts';
-
-/** The relays of a queue id's workers. */
-interface OfQueue {
-  hosts: Map<string, RelayHost>;
-  /** The bytes received by relays that have been dropped since. */
-  receivedBefore: number;
-}
+import { HeldRelays } from './held-relays.ts';
+import { Peers } from './peers.ts';
+import { Port } from './port.ts';
 
 /**
- * The relays of all workers, outside the objects: the end of a queue's object does not touch answers on their way, and
- * no byte of an answer waits for a disk.
+ * The relays of all workers in this process, outside the objects: the end of a queue's object does not touch answers on
+ * their way, and no byte of an answer waits for a disk.
+ *
+ * Where several processes serve a queue, each has relays for the streams whose home it is, and any of them may have the
+ * answer socket of a worker (port.ts).
  */
 export class Relays {
-  readonly #grace: number;
-  readonly #objects: Objects;
+  /** The links with other processes. */
+  readonly peers: Peers;
+  readonly #home: number;
   readonly #log: Log;
-  /** The relays by queue id. */
-  readonly #queues = new Map<string, OfQueue>();
+  readonly #port: Port;
+  readonly #held: HeldRelays;
 
-  constructor(settings: QueueSettingBindings, objects: Objects, log: Log) {
-    this.#grace = Number(settings.RECONNECT_GRACE_SECONDS ?? bounds.RECONNECT_GRACE_SECONDS);
-    this.#objects = objects;
+  /** @param home the number of this process */
+  constructor(settings: QueueSettingBindings, objects: Objects, log: Log, home: number = QUEUE_HOME) {
+    this.#home = home;
     this.#log = log;
+    const reconnect_grace_seconds = Number(
+      settings.RECONNECT_GRACE_SECONDS ?? bounds.RECONNECT_GRACE_SECONDS,
+    );
+    const clock = {
+      now: () => performance.now(),
+      after: (ms: number, run: () => void) => void setTimeout(() => this.#guard(run), ms),
+    };
+    this.#held = new HeldRelays({ reconnect_grace_seconds }, objects, clock);
+    this.#port = new Port({ home, reconnect_grace_seconds }, clock);
+    this.peers = new Peers(home, this.#port, this.#held, log);
   }
 
-  /** Returns the stub of a relay. @param caller the object that asks; null: the gateway */
+  /** Returns the stub of a relay, which breaks streams of this home alone. @param caller the object that asks; null: the gateway */
   stub(queueId: string, workerId: string, caller: Caller | null): RelayStub {
-    const relay = () => this.#relay(queueId, workerId);
+    const relay = () => this.#held.of(queueId, workerId);
     const tell = async (call: () => void) => (caller === null ? call() : leaving(caller, async () => call()));
     return {
-      breakStream: (stream, reason) => tell(() => relay().breakStream(stream, reason)),
+      breakStream: (stream, reason, where) =>
+        tell(() => {
+          const isHere = where === 'any home' || homeOf(stream) === this.#home;
+          if (isHere) relay().breakStream(atHome(stream, this.#home), reason);
+        }),
       closeSockets: () => tell(() => relay().closeSocket()),
-      connect: async () => new UpgradeResponse((socket) => this.#connected(relay(), socket)),
+      connect: async () => new UpgradeResponse((socket) => this.#connected(queueId, workerId, socket)),
       open: (stream, more, asked) => relay().open(stream, more, asked),
       openAnswer: (stream, asked) => relay().openAnswer(stream, asked),
       openReplay: (stream, more, signal) => relay().openReplay(stream, more, signal),
@@ -48,21 +61,31 @@ export class Relays {
   }
 
   metrics(queueId: string): RelayMetrics {
-    const { hosts, receivedBefore } = this.#of(queueId);
-    let [streams, received_bytes] = [0, receivedBefore];
-    for (const host of hosts.values()) {
-      streams += host.streams;
-      received_bytes += host.received;
-    }
-    return { streams, received_bytes };
+    return this.#held.figuresOf(queueId);
+  }
+
+  /** Returns the figures of the relays of this process by queue id. */
+  figures(): Record<string, RelayMetrics> {
+    return this.#held.figures();
+  }
+
+  /** Closes all answer sockets that workers have dialled here, so that they dial another process. */
+  closeSockets(): void {
+    this.#port.closeAll(CLOSE.restarting, 'dial again');
   }
 
   /** Tells callers why their answers end, and workers to dial again, before the process ends. */
   leave(): void {
-    for (const { hosts } of this.#queues.values()) for (const host of hosts.values()) host.leave();
+    this.peers.leave();
+    this.#held.leave();
+    this.peers.close();
   }
 
-  #connected(relay: RelayHost, webSocket: ConstructorParameters<typeof NodeSocket>[0]): void {
+  #connected(
+    queueId: string,
+    workerId: string,
+    webSocket: ConstructorParameters<typeof NodeSocket>[0],
+  ): void {
     const socket = new NodeSocket<never>(webSocket, {
       leave: (effect) => effect(),
       now: () => Date.now(),
@@ -73,33 +96,14 @@ export class Relays {
       closed: () => this.#guard(() => events.closed()),
       log: this.#log,
     });
-    const events = relay.connected(socket);
-  }
-
-  #relay(queueId: string, workerId: string): RelayHost {
-    const of = this.#of(queueId);
-    const known = of.hosts.get(workerId);
-    if (known) return known;
-    // Looking through all relays costs little: there are few workers, and a new one is rare.
-    for (const [id, host] of of.hosts) {
-      if (!host.isIdle) continue;
-      of.receivedBefore += host.received;
-      of.hosts.delete(id);
-    }
-    const host = new RelayHost({ reconnect_grace_seconds: this.#grace }, this.#objects, {
-      now: () => performance.now(),
-      after: (ms, run) => void setTimeout(() => this.#guard(run), ms),
-    });
-    of.hosts.set(workerId, host);
-    return host;
-  }
-
-  #of(queueId: string): OfQueue {
-    const known = this.#queues.get(queueId);
-    if (known) return known;
-    const made: OfQueue = { hosts: new Map(), receivedBefore: 0 };
-    this.#queues.set(queueId, made);
-    return made;
+    const events = this.#port.connected(
+      queueId,
+      workerId,
+      socket,
+      (newest) =>
+        // A socket that is opened now is the newest.
+        this.#held.attach(queueId, workerId, newest, 0)!,
+    );
   }
 
   /** Runs work and logs its error, which must not end the process and with it all other relays. */

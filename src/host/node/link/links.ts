@@ -98,8 +98,14 @@ export class Links implements RelaysElsewhere {
     this.#tellAll({ type: 'tokens', text });
   }
 
-  breakStream(queue_id: string, worker_id: string, stream: number, reason: BrokenReason): void {
-    this.#tellAll({ type: 'break_stream', queue_id, worker_id, stream, reason });
+  breakStream(
+    queue_id: string,
+    worker_id: string,
+    stream: number,
+    reason: BrokenReason,
+    where?: 'any home',
+  ): void {
+    this.#tellAll({ type: 'break_stream', queue_id, worker_id, stream, reason, where });
   }
 
   /** Has a worker dial its answer socket again, whichever gateway process has it. */

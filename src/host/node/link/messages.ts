@@ -87,6 +87,8 @@ export interface BreakStream {
   worker_id: string;
   stream: number;
   reason: BrokenReason;
+  /** `any home`: the number of the process in `stream` says nothing. */
+  where: 'any home' | undefined;
 }
 
 /** A worker that has to dial its answer socket again, at whichever process has it. */

@@ -28,7 +28,13 @@ import { leaving, type StubOf, stubsOf } from './stubs.ts';
 
 /** The relays in other processes. */
 export interface RelaysElsewhere {
-  breakStream(queueId: string, workerId: string, stream: number, reason: BrokenReason): void;
+  breakStream(
+    queueId: string,
+    workerId: string,
+    stream: number,
+    reason: BrokenReason,
+    where?: 'any home',
+  ): void;
   /** Has a worker dial its answer socket again, whichever process has it. */
   closeSockets(queueId: string, workerId: string): void;
   /** Sums the figures of these relays. */
@@ -107,9 +113,9 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
     const tell = (call: () => void) => leaving(caller, async () => call());
     return {
       ...own,
-      breakStream: async (stream, reason) => {
-        await own.breakStream(stream, reason);
-        await tell(() => elsewhere.breakStream(queueId, workerId, stream, reason));
+      breakStream: async (stream, reason, where) => {
+        await own.breakStream(stream, reason, where);
+        await tell(() => elsewhere.breakStream(queueId, workerId, stream, reason, where));
       },
       closeSockets: async () => {
         await own.closeSockets();
