@@ -19,6 +19,7 @@ import { areFresh, FINGERPRINT, FOLDER, fingerprint } from './fingerprint.js';
  */
 const PROGRAMS = {
   cli: 'src/cli.ts',
+  'queue-process': 'src/host/node/processes/main.ts',
   supervisor: 'src/supervisor/main.ts',
   worker: 'src/worker/main.ts',
   simulator: 'src/simulator/main.ts',

@@ -251,7 +251,11 @@ function withQueueOptions(command: Command): Command {
   return command
     .option('--host <host>', 'address to listen on (variable QUEUE_HOST, default 127.0.0.1)')
     .option('--port <port>', 'port to listen on, 0 for a free one (variable QUEUE_PORT, default 8788)')
-    .option('--state <dir>', 'folder of all state (variable WORKER_VLLM_STATE, default .worker-vllm)');
+    .option('--state <dir>', 'folder of all state (variable WORKER_VLLM_STATE, default .worker-vllm)')
+    .option(
+      '--gateways <n>',
+      'processes that share the port and pass answers on, beside the one with the state; 0: one process does it all (variable QUEUE_GATEWAYS, default 0)',
+    );
 }
 
 function withTarget(command: Command): Command {

@@ -83,8 +83,8 @@ export async function runGateway(options: GatewayOptions, env: NodeJS.ProcessEnv
     const also = isEverywhere(given.GATEWAY_HOST) ? ' and at every other address of this machine' : '';
     log.info(`listening at ${gateway.url}${also}, the dashboard too`);
     const signal = await signals.first;
-    log.info(`${signal}: workers are told to reconnect; once more to end at once`);
-    const forced = await Promise.race([gateway.stop(), signals.second]);
+    log.info(`${signal}: the gateway drains; once more to end at once`);
+    const forced = await Promise.race([gateway.drain(), signals.second]);
     return forced ? EXIT.forced : EXIT.ok;
   } finally {
     signals.release();

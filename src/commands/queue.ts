@@ -1,5 +1,5 @@
-import { startConfiguredQueue } from '../host/node/serve.ts';
 import { type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
+import { startQueueProcesses } from '../host/node/start.ts';
 import { createLogger, EXIT, endSignals, UserError, unlessSignalled } from '../process/index.ts';
 import { isEverywhere } from '../process/network.ts';
 
@@ -15,14 +15,20 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
     const log = createLogger('queue', env);
     const unwanted = new AbortController();
     void signals.first.then(() => unwanted.abort());
-    const queue = await unlessSignalled(startConfiguredQueue(settings, log, unwanted.signal), signals);
+    const queue = await unlessSignalled(
+      startQueueProcesses(settings, log, { unwanted: unwanted.signal }),
+      signals,
+    );
     if (typeof queue === 'string') {
       log.info(`${queue}: the queue ends before it was up`);
       return EXIT.ok;
     }
     const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
     const also = isEverywhere(settings.host) ? ' and at every other address of this machine' : '';
-    log.info(`listening at ${queue.url}${also} (${asked}), the dashboard too; state in ${settings.stateDir}`);
+    const by = settings.gateways > 0 ? `, by ${settings.gateways} gateways` : '';
+    log.info(
+      `listening at ${queue.url}${also}${by} (${asked}), the dashboard too; state in ${settings.stateDir}`,
+    );
     const ended = await Promise.race([signals.first, queue.failed]);
     if (typeof ended === 'object') {
       log.error(`the queue ends: ${ended.message}`);

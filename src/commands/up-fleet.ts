@@ -1,8 +1,9 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import { type RunningQueue, startConfiguredQueue } from '../host/node/serve.ts';
+import type { QueueAtWork } from '../host/node/serve.ts';
 import { addToken, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
+import { startQueueProcesses } from '../host/node/start.ts';
 import {
   createLogger,
   type EndSignals,
@@ -29,7 +30,7 @@ const MACHINES_END_MS = 60_000;
 const POLL_MS = 500;
 
 interface Parts {
-  queue: RunningQueue;
+  queue: QueueAtWork;
   fleet: RunningFleet;
   target: QueueTarget;
   signals: EndSignals;
@@ -61,7 +62,7 @@ export async function runUpFleet(
     if (asksForTokens) addToken(settings, own.entry);
     // The command prints what happens in sentences, so the log has warnings only.
     const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
-    const queue = await unlessSignalled(startConfiguredQueue(settings, logger), signals);
+    const queue = await unlessSignalled(startQueueProcesses(settings, logger), signals);
     if (typeof queue === 'string') {
       print(`${queue}: the queue ends before it was up.`);
       return EXIT.ok;

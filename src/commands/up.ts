@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type RunningQueue, startConfiguredQueue } from '../host/node/serve.ts';
+import type { QueueAtWork } from '../host/node/serve.ts';
 import {
   addToken,
   type QueueOptions,
@@ -11,6 +11,7 @@ import {
   readQueueSettings,
   withOptions,
 } from '../host/node/settings.ts';
+import { startQueueProcesses } from '../host/node/start.ts';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { freePort } from '../process/free-port.ts';
 import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
@@ -58,7 +59,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const shown: NodeJS.ProcessEnv = { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' };
     const terminal = new UpTerminal(shown);
     const logger = createLogger('queue', shown, undefined, terminal);
-    const queue = await unlessSignalled(startConfiguredQueue(settings, logger), signals);
+    const queue = await unlessSignalled(startQueueProcesses(settings, logger, { lines: terminal }), signals);
     if (typeof queue === 'string') {
       print(`${queue}: the queue ends before it was up.`);
       return EXIT.ok;
@@ -97,12 +98,12 @@ function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePor
   readContainerVariables({ ...all, QUEUE_TOKENS }, queueVariables);
 }
 
-type Ending = NodeJS.Signals | Awaited<RunningQueue['failed']> | { supervisor: number };
+type Ending = NodeJS.Signals | Awaited<QueueAtWork['failed']> | { supervisor: number };
 
 /** Ends the worker first, so that it can release its jobs, and then the queue. */
 async function end(
   first: Ending,
-  parts: { queue: RunningQueue; supervisor: Supervisor; signals: EndSignals },
+  parts: { queue: QueueAtWork; supervisor: Supervisor; signals: EndSignals },
 ): Promise<number> {
   const { queue, supervisor, signals } = parts;
   if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);

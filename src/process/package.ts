@@ -18,7 +18,7 @@ export function packagePath(path: string): string {
 const WORKER_SEMI_SPACE = 8;
 
 /** Returns Node's arguments for one of this package's programs: always its bundle, even if sources run. */
-export function programArguments(name: 'supervisor' | 'worker' | 'simulator'): string[] {
+export function programArguments(name: 'queue-process' | 'supervisor' | 'worker' | 'simulator'): string[] {
   const flags = name === 'worker' ? [`--max-semi-space-size=${WORKER_SEMI_SPACE}`] : [];
   return [...flags, packagePath(`dist/programs/${name}.js`)];
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import type { JobView } from '../../src/protocol/index.ts';
+import { childrenOf } from '../soak/proc.ts';
 import { until } from './poll.ts';
 import { freePort } from './ports.ts';
 import { type Child, killGroup, startProcess, stopAllProcesses } from './processes.ts';
@@ -22,6 +23,8 @@ export const isDeployed = process.env.TEST_QUEUE === 'wrangler';
 const isApart = process.env.TEST_QUEUE === 'gateway';
 /** The ports of the queues behind gateway processes, by the ports of those. */
 const queuePorts = new Map<number, number>();
+/** With `TEST_QUEUE=gateways` every queue has two gateways in processes of their own. */
+const GATEWAYS: NodeJS.ProcessEnv = process.env.TEST_QUEUE === 'gateways' ? { QUEUE_GATEWAYS: '2' } : {};
 const folders: string[] = [];
 /** The folder where workers of this test file store results that the queue has not acknowledged. */
 let stateHome: string | undefined;
@@ -96,7 +99,7 @@ export async function startQueue(
   const stateDir = again.stateDir ?? stateFolder();
   const port = again.port ?? (await freePort());
   if (isApart) return await startApart({ ...again, stateDir, port });
-  const env = { QUEUE_RECONNECT_GRACE_SECONDS: '2', ...again.env };
+  const env = { QUEUE_RECONNECT_GRACE_SECONDS: '2', ...GATEWAYS, ...again.env };
   const process = isDeployed
     ? await startWranglerDev({ port, stateDir, env })
     : cli(['queue', '--port', String(port), '--state', stateDir], env, undefined, again.program);
@@ -138,8 +141,10 @@ async function startApart({
 /** Kills what holds all objects of a queue, and waits until nothing of it is left. @param when it is found: resolves at the moment to kill it */
 export async function killQueue(queue: QueueProcess, when: () => Promise<unknown> = async () => {}) {
   await when();
+  const others = isDeployed ? [] : childrenOf(queue.process.pid);
   // Of several processes of `wrangler dev` workerd is the one that keeps state.
   process.kill(isDeployed ? -queue.process.pid : queue.process.pid, 'SIGKILL');
+  others.forEach(killGroup);
   await queue.process.exited;
   await until(async () => (await processesOfGroup(queue.process.pid)).length === 0, 'the queue is gone');
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
@@ -10,7 +11,7 @@ import type { Logger } from '../../process/index.ts';
 import { Relays } from './answers/relays.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { directInference } from './http/direct.ts';
-import { createServer } from './http/server.ts';
+import { createServer, type ServerParts } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
 import { Bodies } from './link/bodies.ts';
 import { Link } from './link/link.ts';
@@ -24,10 +25,22 @@ import { readPage } from './page.ts';
 /** Answers may continue for this many ms once the gateway ends. */
 const STOP_MS = 2000;
 
+/** Answers may continue for this many ms once the gateway drains. */
+const DRAIN_MS = 10 * 60_000;
+/** A balancer may still send requests over connections that it keeps, for this many ms. */
+const LAST_REQUESTS_MS = 5000;
+/** The interval at which a gateway that drains looks whether answers are left, ms. */
+const LOOK_EVERY_MS = 100;
+
 export interface GatewayOptions {
   host: string;
   /** The port; 0: the system chooses a free one. */
   port: number;
+  /**
+   * Whether other gateways of this machine listen at the same port. Then this one has another port beside it, for those
+   * who mean this one. Left out: no.
+   */
+  sharesPort?: boolean;
   /** The addresses of the queue, without a trailing slash; the first that is the owner of the objects is linked. */
   queueUrls: readonly string[];
   /** A token of the scope gateway; null: the queue has no tokens. */
@@ -43,6 +56,11 @@ export interface RunningGateway {
   port: number;
   /** Resolves with the first link to the queue. @throws UserError when the queue refuses this gateway */
   linked: Promise<void>;
+  /**
+   * Accepts no more connections and has workers dial elsewhere. Resolves once all answers have ended, ten minutes later
+   * at the latest, and the gateway has stopped.
+   */
+  drain(): Promise<void>;
   /** Tells workers to dial again, ends running answers, and the link. */
   stop(): Promise<void>;
 }
@@ -53,7 +71,7 @@ export interface RunningGateway {
  * @throws UserError when the port is taken or the address is not of this machine
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { host, port, queueUrls, token, advertise, logger } = options;
+  const { host, port, sharesPort = false, queueUrls, token, advertise, logger } = options;
   const log = logOf(logger);
   logTo(log);
   const app = createApp(FEATURE_ROUTES, await readPage());
@@ -66,28 +84,30 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   /** The queues whose answers pass here. */
   const queueIds = new Set<string>();
 
-  const server = await createServer({
-    host,
-    port,
+  let isDraining = false;
+  const parts = {
     mostConnections: mostConnections(),
     direct: {
       takes: (incoming) => direct?.takes(incoming) ?? false,
       answer: (...asked) => direct!.answer(...asked),
     },
-    fetch: (request, background) =>
-      env === null
-        ? errorResponse(awayError(link.away!))
-        : app.fetch(request, env, { waitUntil: background, passThroughOnException: () => {}, props: {} }),
-  }).catch((error: unknown) => {
+    fetch: (request, background) => {
+      if (env === null) return errorResponse(awayError(link.away!));
+      if (isDraining && isHealthCheck(request)) return Response.json({ status: 'draining' }, { status: 503 });
+      return app.fetch(request, env, { waitUntil: background, passThroughOnException: () => {}, props: {} });
+    },
+  } satisfies Partial<ServerParts>;
+  const server = await createServer({ ...parts, host, port, sharesPort }).catch((error: unknown) => {
     throw listenError(error, options, 'GATEWAY');
   });
+  const own = sharesPort ? await createServer({ ...parts, host: '127.0.0.1', port: 0 }) : null;
 
   const link = new Link({
     urls: queueUrls,
     token,
     instance: randomUUID(),
     address: advertise,
-    port: server.port,
+    port: (own ?? server).port,
     figures: () => Object.fromEntries(Array.from(queueIds, (id) => [id, relays!.metrics(id)])),
     welcomed,
     pushed,
@@ -152,9 +172,29 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) }),
   );
 
+  const streams = () =>
+    Array.from(queueIds, (id) => relays!.metrics(id).streams).reduce((sum, n) => sum + n, 0);
+
   let stopping: Promise<void> | undefined;
+  async function drain(): Promise<void> {
+    const startedAt = performance.now();
+    isDraining = true;
+    server.drain();
+    pipes.close();
+    relays?.closeSockets();
+    while (stopping === undefined) {
+      const sinceMs = performance.now() - startedAt;
+      const isLeft = server.connections === 0 || sinceMs >= LAST_REQUESTS_MS;
+      const isOver = isLeft && server.unanswered === 0 && streams() === 0;
+      if (isOver || sinceMs >= DRAIN_MS) break;
+      await sleep(LOOK_EVERY_MS);
+    }
+    stopping ??= stop();
+    await stopping;
+  }
+
   async function stop(): Promise<void> {
-    const closed = server.close(STOP_MS);
+    const closed = Promise.all([server, own].map((one) => one?.close(STOP_MS)));
     relays?.leave();
     pipes.close();
     await closed;
@@ -165,5 +205,9 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   }
   const linked = link.start();
   linked.catch(() => {});
-  return { url: server.url, port: server.port, linked, stop: () => (stopping ??= stop()) };
+  return { url: server.url, port: server.port, linked, drain, stop: () => (stopping ??= stop()) };
+}
+
+function isHealthCheck({ url }: Request): boolean {
+  return ['/health', '/healthz'].includes(new URL(url).pathname);
 }

@@ -64,6 +64,9 @@ export interface RunningQueue {
   stop(): Promise<void>;
 }
 
+/** A queue that runs, in this process or in several. */
+export type QueueAtWork = Pick<RunningQueue, 'url' | 'port' | 'failed' | 'stop'>;
+
 /**
  * Serves queue and gateway in this process until stopped.
  * @throws UserError when the port or the state folder is taken, the state cannot be used, or the address is not of

@@ -11,6 +11,8 @@ export interface QueueSettings {
   host: string;
   port: number;
   stateDir: string;
+  /** The number of gateways in processes of their own; 0: the queue's process is the gateway too. */
+  gateways: number;
   tokens: TokenEntry[];
   /** The tokens from elsewhere than the state folder, whose file is read again when it changes. */
   otherTokens: TokenEntry[];
@@ -29,6 +31,7 @@ export interface QueueOptions {
   state?: string;
   journal?: string;
   follow?: boolean;
+  gateways?: string;
 }
 
 /** Every variable of a queue as a zod shape, so that `up` checks them together with the worker's. */
@@ -38,6 +41,7 @@ export const queueVariables = {
   // 0 lets the system choose a free one.
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),
   WORKER_VLLM_STATE: variable.path().default('.worker-vllm'),
+  QUEUE_GATEWAYS: variable.integer(0, 64).default(0),
   QUEUE_TOKENS: tokenList().optional(),
   QUEUE_JOURNAL: variable.text().optional(),
   QUEUE_FOLLOW: variable.flag().default(false),
@@ -57,6 +61,7 @@ export async function readQueueSettings(
     host: given.QUEUE_HOST,
     port: given.QUEUE_PORT,
     stateDir: given.WORKER_VLLM_STATE,
+    gateways: given.QUEUE_GATEWAYS,
     tokens: [...(await readTokenFile(given.WORKER_VLLM_STATE)), ...(given.QUEUE_TOKENS ?? [])],
     otherTokens: given.QUEUE_TOKENS ?? [],
     journal: given.QUEUE_JOURNAL,
@@ -97,6 +102,7 @@ export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): Node
     ...(options.state !== undefined && { WORKER_VLLM_STATE: options.state }),
     ...(options.journal !== undefined && { QUEUE_JOURNAL: options.journal }),
     ...(options.follow && { QUEUE_FOLLOW: 'true' }),
+    ...(options.gateways !== undefined && { QUEUE_GATEWAYS: options.gateways }),
   };
 }
 

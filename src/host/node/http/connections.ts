@@ -33,6 +33,17 @@ export class Connections {
     return this.#areClosing;
   }
 
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** The number of requests without a whole answer. */
+  get unanswered(): number {
+    let count = 0;
+    for (const { requests } of this.#open.values()) count += requests.size;
+    return count;
+  }
+
   add(socket: Socket): void {
     const requests: Connection['requests'] = new Map();
     this.#open.set(socket, { requests, isWebSocket: false });

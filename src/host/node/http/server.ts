@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, type Socket, Server as TcpServer } from 'node:net';
 import { HangUp } from '../../../asking/attempt-loop.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../../../gateway/errors.ts';
 import { dialableHost } from '../../../process/network.ts';
@@ -51,6 +51,8 @@ export interface ServerParts {
   host: string;
   /** The port; 0: the system chooses. */
   port: number;
+  /** Whether other processes listen at the same port, each with its share of the connections; left out: no. */
+  sharesPort?: boolean;
   /** The most open connections, beyond which new ones are closed at once; left out: no limit. */
   mostConnections?: number;
 }
@@ -59,6 +61,15 @@ export interface RunningServer {
   /** The address at which this machine reaches the server. */
   url: string;
   port: number;
+  /**
+   * Accepts no more connections. Those that are open get answers until `close`, each of which says that it is the last
+   * one, since a request that comes to a connection just as it is ended would be lost.
+   */
+  drain(): void;
+  /** The number of open connections. */
+  readonly connections: number;
+  /** The number of requests without a whole answer. */
+  readonly unanswered: number;
   /** Stops accepting, and ends idle connections. @param withinMs after this time the others are broken off */
   close(withinMs: number): Promise<void>;
 }
@@ -86,8 +97,10 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   if (parts.mostConnections !== undefined) server.maxConnections = parts.mostConnections;
   // Callers that close their side at once still get an answer that is ready soon; `Connections` ends the others.
   (server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  let isDraining = false;
+  const closed = new Promise<void>((resolve) => server.once('close', () => resolve()));
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse, waits = false) => {
-    if (connections.areClosing) outgoing.shouldKeepAlive = false;
+    if (isDraining || connections.areClosing) outgoing.shouldKeepAlive = false;
     serve(parts, connections, incoming, outgoing, waits).catch((error: unknown) => {
       toHttpError(error);
       outgoing.destroy();
@@ -107,14 +120,29 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
     connections.onFault(error, socket as Socket),
   );
-  server.listen({ port: parts.port, host: parts.host, backlog: BACKLOG });
+  server.listen({
+    port: parts.port,
+    host: parts.host,
+    backlog: BACKLOG,
+    reusePort: parts.sharesPort ?? false,
+  });
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://${dialableHost(parts.host)}:${port}`,
     port,
+    drain: () => {
+      isDraining = true;
+      // The server's own `close` would end idle connections too.
+      TcpServer.prototype.close.call(server);
+    },
+    get connections() {
+      return connections.count;
+    },
+    get unanswered() {
+      return connections.unanswered;
+    },
     close: async (withinMs) => {
-      const closed = once(server, 'close');
       server.close();
       connections.close();
       const timer = setTimeout(() => connections.breakOff(), withinMs);

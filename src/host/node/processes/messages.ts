@@ -1,0 +1,52 @@
+import { UserError } from '../../../process/index.ts';
+import type { TokenEntry } from '../../../settings/token-entry.ts';
+import type { QueueSettings } from '../settings.ts';
+
+/** What a child needs to know to be the owner. */
+export interface OwnerStart {
+  role: 'owner';
+  /** The settings of the queue, with the address of this machine at which the gateways reach the owner. */
+  settings: QueueSettings;
+  /** The entry of the gateways' token. */
+  entry: TokenEntry;
+}
+
+/** What a child needs to know to be a gateway. */
+export interface GatewayStart {
+  role: 'gateway';
+  host: string;
+  /** The port that all gateways of this machine share. */
+  port: number;
+  /** The address of the owner. */
+  queue: string;
+  token: string;
+}
+
+export type ChildStart = OwnerStart | GatewayStart;
+
+/** What the parent process tells a child. */
+export type ToChild =
+  | { type: 'start'; name: string; start: ChildStart }
+  /** It has to end within two seconds, a gateway too. */
+  | { type: 'stop' };
+
+/** Why a process ends. */
+export interface Failure {
+  message: string;
+  /** The exit code of a UserError; null: the failure is unexpected. */
+  exitCode: number | null;
+}
+
+export function failureOf(error: Error): Failure {
+  return { message: error.message, exitCode: error instanceof UserError ? error.exitCode : null };
+}
+
+/** What a child tells the parent process. */
+export type FromChild =
+  | { type: 'up' }
+  /** It could not start. */
+  | ({ type: 'refused' } & Failure)
+  /** It can no longer keep acknowledged jobs, and ends. */
+  | ({ type: 'failed' } & Failure)
+  /** It takes no new connections, and ends once its streams have ended. */
+  | { type: 'drains' };
