@@ -10,7 +10,14 @@ const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;
  */
 const MOST_LETTERS_OFF = 2;
 /** Further variables, which commands read if an option is not given. */
-const OF_COMMANDS = ['QUEUE_URL'];
+const OF_COMMANDS = [
+  'QUEUE_URL',
+  'GATEWAY_QUEUE',
+  'GATEWAY_TOKEN',
+  'GATEWAY_HOST',
+  'GATEWAY_PORT',
+  'GATEWAY_ADVERTISE',
+];
 
 /**
  * Returns a line for each variable that nothing reads and whose name is almost that of a variable that something reads.

@@ -129,6 +129,14 @@ it('batch: run, list, status, cancel', async () => {
   expect(cancel.output()).toContain('completed');
 });
 
+it('gateway: the routes of its queue', async () => {
+  const port = await freePort();
+  const gateway = start('gateway', ['--queue', queueUrl, '--port', String(port)], { GATEWAY_TOKEN: token });
+  await gateway.waitForLine(/listening at/);
+  expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
+  await end(gateway);
+});
+
 it('top: frames of the fleet', async () => {
   const top = start('top', ['--json']);
   await top.waitForLine(/"first"/);

@@ -8,6 +8,7 @@ test.each([
   ['CASOLA_MAX_JOB', 'CASOLA_MAX_JOBS'],
   ['QUEUE_MAX_BODY_BYTE', 'QUEUE_MAX_BODY_BYTES'],
   ['QUEUE_ULR', 'QUEUE_URL'],
+  ['GATEWAY_TOKN', 'GATEWAY_TOKEN'],
 ])('%s was meant for %s', (name, meant) => {
   expect(misspeltVariables({ [name]: 'x' })).toEqual([
     `${name} is ignored: there is no such variable; did you mean ${meant}?`,

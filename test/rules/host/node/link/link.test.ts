@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { afterEach, expect, it, vi } from 'vitest';
-import { WebSocket } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
-import { OBJECT_HEADER } from '../../../../../src/host/node/link/messages.ts';
+import { encode, OBJECT_HEADER } from '../../../../../src/host/node/link/messages.ts';
 import { until } from '../../../../support/poll.ts';
 import { type Linked, linkTo, type Owner, startOwner } from './owner.ts';
 
@@ -179,6 +179,40 @@ it('passes over an owner that is none, and one that does not answer', async () =
   const { link, lines } = await linked(['http://127.0.0.1:1', `http://127.0.0.1:${port}`, server.url]);
   expect(link.away).toBeNull();
   expect(lines.join('\n')).toContain('the queue at http://127.0.0.1:1 cannot be reached');
+});
+
+it('gives up an owner that says nothing any more', async () => {
+  const sockets = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  open.push({ close: async () => sockets.close() });
+  await once(sockets, 'listening');
+  const welcome = { type: 'welcome', home: 5, bindings: {}, peers_secret: '' } as const;
+  sockets.on('connection', (socket) => socket.send(encode(welcome)));
+  const { port } = sockets.address() as { port: number };
+  const { link, objects } = await linked([`http://127.0.0.1:${port}`]);
+  await expect(objects.queue('q').get('a', null)).rejects.toMatchObject({ retryable: true });
+  expect(link.home).toBe(5);
+});
+
+it('gives up a gateway process that says nothing any more', async () => {
+  const { server, links } = await owner({});
+  const other = await linked([server.url]);
+  const mute = new WebSocket(`${server.url.replace('http', 'ws')}/link?version=1&instance=mute&port=1`);
+  open.push({ close: async () => mute.terminate() });
+  await until(() => other.pushes.length === 2, 'it is linked');
+  await once(mute, 'close');
+  await until(() => other.pushes.length === 3, 'the other process is told');
+  expect(other.pushes.at(-1)).toMatchObject({ peers: [{ instance: expect.not.stringMatching('mute') }] });
+  expect(links.figures('q')).toEqual({ streams: 0, received_bytes: 0 });
+});
+
+it('takes the newer link of a process that has dialled again', async () => {
+  const { server } = await owner({ get: async (id: string) => id });
+  const before = await linked([server.url], { instance: 'same' });
+  const after = await linked([server.url], { instance: 'same' });
+  expect(after.link.home).toBe(before.link.home);
+  expect(await after.objects.queue('q').get('a', null)).toBe('a');
+  before.link.close();
+  expect(await after.objects.queue('q').get('b', null)).toBe('b');
 });
 
 it('ends at once where the owner refuses it, with the reason', async () => {
