@@ -81,7 +81,7 @@ export interface Call {
 export type FromGateway = Call | { type: 'beat'; relays: RelayFigures };
 
 /** A broken stream of a relay in the gateway process. */
-export interface BreakStream {
+interface BreakStream {
   type: 'break_stream';
   queue_id: string;
   worker_id: string;
@@ -92,7 +92,7 @@ export interface BreakStream {
 }
 
 /** A worker that has to dial its answer socket again, at whichever process has it. */
-export interface CloseSockets {
+interface CloseSockets {
   type: 'close_sockets';
   queue_id: string;
   worker_id: string;
