@@ -14,30 +14,51 @@ const run = promisify(execFile);
 const NOBODY = 65_534;
 const SUPERUSER = 'postgres';
 
+/** Where a server runs, if not on this machine. */
+export interface ServerPlace {
+  /** The address at which it listens, or `*`. */
+  listens: string;
+  /** The address at which others find it. */
+  address: string;
+  /** The words before a command that make it run there. */
+  within: string[];
+  /** Variables of the environment beside those that it needs. */
+  env?: NodeJS.ProcessEnv;
+}
+
+const HERE: ServerPlace = { listens: '127.0.0.1', address: '127.0.0.1', within: [] };
+
 /** A PostgreSQL server with its data in a temporary folder. */
 export class PostgresServer {
   readonly #folder: string;
+  readonly #place: ServerPlace;
   readonly port: number;
   #child: Child | null = null;
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string, port: number, place: ServerPlace) {
     this.#folder = folder;
     this.port = port;
+    this.#place = place;
   }
 
   /** Makes a server, and starts it. @param settings lines of postgresql.conf */
-  static async make(settings: string[] = []): Promise<PostgresServer> {
-    const server = new PostgresServer(await ownFolder(), await freePort());
+  static async make(settings: string[] = [], place = HERE): Promise<PostgresServer> {
+    const server = new PostgresServer(await ownFolder(), await freePort(), place);
     await server.#program('initdb', ['-D', server.#data, '-U', SUPERUSER, '--auth=trust', '--no-sync']);
+    if (place !== HERE) await server.#letNeighboursIn();
     await server.set(settings);
     await server.start();
     return server;
   }
 
   /** Copies this server as its standby, and starts it. @param name under which it replicates */
-  async makeStandby(name: string): Promise<PostgresServer> {
-    const standby = new PostgresServer(await ownFolder(), await freePort());
-    const from = `host=127.0.0.1 port=${this.port} user=${SUPERUSER} application_name=${name}`;
+  async makeStandby(name: string, place = HERE): Promise<PostgresServer> {
+    const standby = new PostgresServer(
+      await ownFolder(),
+      place === HERE ? await freePort() : this.port,
+      place,
+    );
+    const from = `host=${this.#place.address} port=${this.port} user=${SUPERUSER} application_name=${name}`;
     await standby.#program('pg_basebackup', [
       '-D',
       standby.#data,
@@ -55,7 +76,7 @@ export class PostgresServer {
 
   /** The address of its database, as a journal takes it. */
   get address(): string {
-    return `postgres://${SUPERUSER}@127.0.0.1:${this.port}/postgres`;
+    return `postgres://${SUPERUSER}@${this.#place.address}:${this.port}/postgres`;
   }
 
   /** Adds lines to postgresql.conf, which hold from the next start or reload. */
@@ -63,11 +84,25 @@ export class PostgresServer {
     await appendFile(join(this.#data, 'postgresql.conf'), `${settings.join('\n')}\n`);
   }
 
+  async #letNeighboursIn(): Promise<void> {
+    const rules = ['all', 'replication'].map((database) => `host ${database} all samenet trust\n`);
+    await appendFile(join(this.#data, 'pg_hba.conf'), rules.join(''));
+  }
+
   async start(): Promise<void> {
     const { postgres, postgresEnv } = await ensureJournalServers();
-    const where = ['-c', 'listen_addresses=127.0.0.1', '-p', String(this.port), '-k', this.#folder];
-    const [command = '', ...args] = asNobody([join(postgres, 'postgres'), '-D', this.#data, ...where]);
-    const child = startProcess(command, args, { env: postgresEnv, name: 'postgres' });
+    const where = [
+      '-c',
+      `listen_addresses=${this.#place.listens}`,
+      '-p',
+      String(this.port),
+      '-k',
+      this.#folder,
+    ];
+    const program = asNobody([join(postgres, 'postgres'), '-D', this.#data, ...where]);
+    const [command = '', ...args] = [...this.#place.within, ...program];
+    const env = { ...postgresEnv, ...this.#place.env };
+    const child = startProcess(command, args, { env, name: 'postgres' });
     this.#child = child;
     await until(() => {
       if (/FATAL: .*(?:lock file|could not)/.test(child.output())) throw new Error(child.output());
@@ -77,7 +112,7 @@ export class PostgresServer {
 
   /** Runs statements as the superuser. @returns the rows, a line each, their columns between bars */
   async sql(text: string): Promise<string> {
-    const target = ['-h', '127.0.0.1', '-p', String(this.port), '-U', SUPERUSER, '-d', 'postgres'];
+    const target = ['-h', this.#place.address, '-p', String(this.port), '-U', SUPERUSER, '-d', 'postgres'];
     const { stdout } = await this.#program('psql', [
       '-X',
       '-q',
@@ -139,7 +174,7 @@ export class PostgresServer {
 
   async #program(name: string, args: string[]): Promise<{ stdout: string }> {
     const { postgres, postgresEnv } = await ensureJournalServers();
-    const [command = '', ...rest] = asNobody([join(postgres, name), ...args]);
+    const [command = '', ...rest] = [...this.#place.within, ...asNobody([join(postgres, name), ...args])];
     return await run(command, rest, { env: postgresEnv, cwd: this.#folder });
   }
 }
