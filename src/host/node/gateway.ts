@@ -9,13 +9,14 @@ import { awayError, errorResponse } from '../../gateway/errors.ts';
 import { logTo } from '../../gateway/log.ts';
 import type { Logger } from '../../process/index.ts';
 import { Relays } from './answers/relays.ts';
+import { peerRoute } from './answers/routes.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { directInference } from './http/direct.ts';
 import { createServer, type ServerParts } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
 import { Bodies } from './link/bodies.ts';
 import { Link } from './link/link.ts';
-import type { Push, Welcome } from './link/messages.ts';
+import type { Peer, Push, Welcome } from './link/messages.ts';
 import { Pipes } from './link/pipes.ts';
 import { linkedObjects } from './link/stubs.ts';
 import { listenError } from './listen-error.ts';
@@ -74,15 +75,16 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   const { host, port, sharesPort = false, queueUrls, token, advertise, logger } = options;
   const log = logOf(logger);
   logTo(log);
-  const app = createApp(FEATURE_ROUTES, await readPage());
+  const app = createApp([...FEATURE_ROUTES, peerRoute(() => relays!.peers)], await readPage());
   /** The environment of the routes; null: no owner has told the settings yet. */
   let env: GatewayEnv | null = null;
   let direct: ReturnType<typeof directInference> | null = null;
   let relays: Relays | null = null;
   /** The number of this process when the relays were made. */
   let madeFor: number | null = null;
-  /** The queues whose answers pass here. */
-  const queueIds = new Set<string>();
+  /** The other processes as the owner told them last. */
+  let peers: readonly Peer[] = [];
+  let ownerUrl = '';
 
   let isDraining = false;
   const parts = {
@@ -102,13 +104,14 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   });
   const own = sharesPort ? await createServer({ ...parts, host: '127.0.0.1', port: 0 }) : null;
 
+  const instance = randomUUID();
   const link = new Link({
     urls: queueUrls,
     token,
-    instance: randomUUID(),
+    instance,
     address: advertise,
     port: (own ?? server).port,
-    figures: () => Object.fromEntries(Array.from(queueIds, (id) => [id, relays!.metrics(id)])),
+    figures: () => relays?.figures() ?? {},
     welcomed,
     pushed,
     lost: () => pipes.close(),
@@ -120,13 +123,10 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     link,
     bodies,
     pipes,
-    relay: (queueId, workerId) => {
-      queueIds.add(queueId);
-      return relays!.stub(queueId, workerId, null);
-    },
+    relay: (queueId, workerId) => relays!.stub(queueId, workerId, null),
   });
 
-  function welcomed({ home, bindings }: Welcome): void {
+  function welcomed({ home, bindings, peers_secret }: Welcome, url: string): void {
     const { TOKENS = '[]', ...settings } = bindings;
     if (home !== madeFor) {
       // Workers reach no stream that has the number from before.
@@ -134,6 +134,9 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
       relays = new Relays(settings, objects, log, home);
       madeFor = home;
     }
+    ownerUrl = url;
+    relays!.peers.join(instance, peers_secret);
+    relays!.peers.set(peers, ownerUrl);
     if (env === null) {
       env = {
         ...bindings,
@@ -160,7 +163,11 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 
   function pushed(push: Push): void {
     if (push.type === 'tokens') return take(push.text);
-    if (push.type === 'peers') return;
+    if (push.type === 'peers') {
+      ({ peers } = push);
+      relays?.peers.set(peers, ownerUrl);
+      return;
+    }
     const relay = relays?.stub(push.queue_id, push.worker_id, null);
     if (push.type === 'close_sockets') void relay?.closeSockets();
     else void relay?.breakStream(push.stream, push.reason, push.where);
@@ -172,8 +179,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) }),
   );
 
-  const streams = () =>
-    Array.from(queueIds, (id) => relays!.metrics(id).streams).reduce((sum, n) => sum + n, 0);
+  const streams = () => Object.values(relays?.figures() ?? {}).reduce((sum, { streams }) => sum + streams, 0);
 
   let stopping: Promise<void> | undefined;
   async function drain(): Promise<void> {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Post } from '../../durable/host.ts';
@@ -18,6 +19,7 @@ import {
   stateFolderError,
 } from '../../state/folder.ts';
 import { followTokens } from '../../state/tokens.ts';
+import { peerRoute } from './answers/routes.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { boundHeap } from './heap-bound.ts';
 import { directInference } from './http/direct.ts';
@@ -147,9 +149,13 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
       bindings: { ...settings, TOKENS: JSON.stringify(configuredTokens(env)) },
       peers_secret: peersSecret(settings.FILE_KEY_SECRET),
     }),
+    peers: (gateways) => objects.relays.peers.set(gateways, null),
     log,
   });
-  const app = createApp([...FEATURE_ROUTES, linkRoutes(links)], await readPage());
+  const app = createApp(
+    [...FEATURE_ROUTES, linkRoutes(links), peerRoute(() => objects.relays.peers)],
+    await readPage(),
+  );
   const post = await postOf(bindings);
   const objects = createNodeObjects({
     dataDir,
@@ -160,6 +166,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     owner,
     fatal: failed.resolve,
   });
+  objects.relays.peers.join(randomUUID(), peersSecret(settings.FILE_KEY_SECRET));
   void owner?.lost.then(failed.resolve);
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
   const server = await createServer({

@@ -1,18 +1,19 @@
 import { WebSocket } from 'ws';
 import type { Log } from '../../../durable/host.ts';
 import { doubling } from '../../../process/backoff.ts';
+import { webSocketOptions } from '../../../process/web-socket-options.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../../protocol/index.ts';
 import { NodeSocket } from '../objects/socket.ts';
 import type { RemotePort } from './remote-port.ts';
 
 /** Another process that serves the same queue. */
-export interface Peer {
+export interface PeerProcess {
   /** Its number as a home. */
   home: number;
-  /** The address at which this process reaches it: a URL of HTTP without a path. */
-  address: string;
   /** Its random name, which a process that comes after it under the same number does not have. */
   instance: string;
+  /** The address at which this process reaches it, without a trailing slash. */
+  url: string;
 }
 
 /** A home pings its link this often, and either end gives a link up that was silent for long, ms. */
@@ -37,7 +38,7 @@ interface PeerDialPorts {
 
 /** Keeps this home linked to one other process: dials it, and again when the link breaks. */
 export class PeerDial {
-  readonly peer: Peer;
+  readonly peer: PeerProcess;
   /** Whether the process is dialled again when the link breaks. */
   isWanted = true;
   readonly #ports: PeerDialPorts;
@@ -46,7 +47,7 @@ export class PeerDial {
   #remote: RemotePort | null = null;
   #failures = 0;
 
-  constructor(peer: Peer, ports: PeerDialPorts) {
+  constructor(peer: PeerProcess, ports: PeerDialPorts) {
     this.peer = peer;
     this.#ports = ports;
     this.#dial();
@@ -67,12 +68,10 @@ export class PeerDial {
   #dial(): void {
     const { url, secret, log } = this.#ports;
     const webSocket = new WebSocket(url, {
+      ...webSocketOptions(url),
       headers: { authorization: `Bearer ${secret()}` },
       handshakeTimeout: OPEN_WITHIN_MS,
       maxPayload: MOST_MESSAGE_BYTES,
-      perMessageDeflate: false,
-      // The mask that a client must use is for proxies that read what they pass on; all zeros saves the masking.
-      generateMask: () => {},
     });
     this.#webSocket = webSocket;
     let isOpen = false;

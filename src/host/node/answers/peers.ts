@@ -1,11 +1,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import type { Log } from '../../../durable/host.ts';
-import { CLOSE, PING_TEXT, PONG_TEXT } from '../../../protocol/index.ts';
+import { CLOSE, PING_TEXT, PONG_TEXT, QUEUE_HOME } from '../../../protocol/index.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
+import type { Peer } from '../link/messages.ts';
 import { NodeSocket } from '../objects/socket.ts';
 import type { HeldRelays } from './held-relays.ts';
-import { LINK_PING_MS, LINK_SILENT_MS, type Peer, PeerDial } from './peer-dial.ts';
+import { LINK_PING_MS, LINK_SILENT_MS, PeerDial, type PeerProcess } from './peer-dial.ts';
 import type { LinkEvents, Port } from './port.ts';
 import { RemotePort } from './remote-port.ts';
 
@@ -46,12 +47,17 @@ export class Peers {
   }
 
   /**
-   * Sets the other processes; this one may be among them. One that is left out is not dialled again, but a link with it
-   * lasts: a queue that has just started does not know all processes yet.
+   * Sets the other processes. One that is left out is not dialled again, but a link with it lasts: a queue that has just
+   * started does not know all processes yet.
+   * @param gateways may have this process among them
+   * @param ownerUrl the address of the queue's own process; null: that is this one
    */
-  set(peers: readonly Peer[]): void {
+  set(gateways: readonly Peer[], ownerUrl: string | null): void {
     if (this.#isLeaving) return;
-    const wanted = peers.filter(({ home }) => home !== this.#home);
+    const wanted: PeerProcess[] = gateways
+      .filter(({ home }) => home !== this.#home)
+      .map(({ home, instance, address }) => ({ home, instance, url: `http://${address}` }));
+    if (ownerUrl !== null) wanted.push({ home: QUEUE_HOME, instance: '', url: ownerUrl });
     for (const dial of this.#dials) dial.isWanted = wanted.some((peer) => isSame(peer, dial.peer));
     for (const peer of wanted) {
       if (![...this.#dials].some((dial) => isSame(peer, dial.peer))) this.#dial(peer);
@@ -82,15 +88,15 @@ export class Peers {
     for (const socket of this.#linked) socket.close(CLOSE.done, '');
   }
 
-  #dial(peer: Peer): void {
+  #dial(peer: PeerProcess): void {
     const query = new URLSearchParams({ home: String(this.#home), instance: this.#instance });
-    const { home, address } = peer;
+    const { home, url } = peer;
     const dial = new PeerDial(peer, {
-      url: `${address.replace(/^http/, 'ws').replace(/\/$/, '')}${PEER_PATH}?${query}`,
+      url: `${url.replace(/^http/, 'ws')}${PEER_PATH}?${query}`,
       secret: () => this.#secret,
       open: (socket) => new RemotePort(socket, this.#held),
       ended: () => this.#dials.delete(dial),
-      log: (level, message, fields) => this.#log(level, message, { home, address, ...fields }),
+      log: (level, message, fields) => this.#log(level, message, { home, url, ...fields }),
     });
     this.#dials.add(dial);
   }
@@ -137,6 +143,6 @@ export class Peers {
 /** The closing code of a link whose other end sent what cannot be read. */
 const CLOSE_INTERNAL = 1011;
 
-function isSame(one: Peer, other: Peer): boolean {
-  return one.home === other.home && one.address === other.address && one.instance === other.instance;
+function isSame(one: PeerProcess, other: PeerProcess): boolean {
+  return one.home === other.home && one.url === other.url && one.instance === other.instance;
 }

@@ -48,8 +48,8 @@ export interface LinkParts {
   port: number;
   /** The figures of this process's relays. */
   figures(): RelayFigures;
-  /** Called with each welcome, before calls go out. */
-  welcomed(welcome: Welcome): void;
+  /** Called with each welcome, before calls go out. @param url the owner's address */
+  welcomed(welcome: Welcome, url: string): void;
   pushed(push: Push): void;
   /** Called when a link breaks. */
   lost(): void;
@@ -247,7 +247,7 @@ export class Link {
         const message = decode<FromOwner>(bytes);
         if (message.type !== 'welcome') return this.#heard(message);
         this.#home = message.home;
-        this.#parts.welcomed(message);
+        this.#parts.welcomed(message, url);
         this.#linked = { webSocket, socket, url };
         log('info', `linked to the queue at ${url} as gateway process ${message.home}`, {});
         welcomed();

@@ -20,6 +20,7 @@ import {
   KINDS,
   MOST_LINK_BYTES,
   type OwnerCalls,
+  type Peer,
   type Push,
   SILENT_BEATS,
   type Welcome,
@@ -30,6 +31,8 @@ interface LinksParts {
   objects(): Objects;
   /** What each gateway process is told of the settings. */
   welcome(): Omit<Welcome, 'type' | 'home'>;
+  /** Takes the gateway processes that are linked now. */
+  peers(peers: readonly Peer[]): void;
   log: Log;
 }
 
@@ -215,7 +218,9 @@ export class Links implements RelaysElsewhere {
   }
 
   #tellPeers(): void {
-    this.#tellAll({ type: 'peers', peers: this.#homes.peers() });
+    const peers = this.#homes.peers();
+    this.#parts.peers(peers);
+    this.#tellAll({ type: 'peers', peers });
   }
 
   #tellAll(push: Push): void {

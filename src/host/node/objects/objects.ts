@@ -65,6 +65,8 @@ interface NodeObjectsOptions {
 export interface NodeObjects {
   /** The stubs of all objects, for the gateway. */
   stubs: Objects;
+  /** The relays of this process. */
+  relays: Relays;
   /** Closes all sockets once their peers have what they must know, then all databases. No call may follow. */
   close(): Promise<void>;
 }
@@ -127,6 +129,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
   void held.wakeAll();
   return {
     stubs: objectsFor(null, true),
+    relays,
     close: async () => {
       relays.leave();
       await held.stop();

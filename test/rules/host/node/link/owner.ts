@@ -23,6 +23,7 @@ export async function startOwner(objects: Partial<Objects>, port = 0): Promise<O
   const links = new Links({
     objects: () => objects as Objects,
     welcome: () => ({ bindings: { TOKENS: '[]', FILE_KEY_SECRET: 'secret' }, peers_secret: 'peers' }),
+    peers: () => {},
     log: () => {},
   });
   const app = new Gateway();
