@@ -10,6 +10,7 @@ import { gapsBesideCommits } from './scenarios/beside-commits.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
+import { gateways } from './scenarios/gateways.ts';
 import { requestsUnderLimits } from './scenarios/limits.ts';
 import { memory } from './scenarios/memory.ts';
 import { firstRequests } from './scenarios/new-process.ts';
@@ -30,7 +31,7 @@ const given = commandLine(
   .option('--rounds <count>', 'pairs of direct and road', wholeFrom(1), 5)
   .option(
     '--only <groups>',
-    'groups to measure, such as P1,P3; peers, bends, page, batches and vllm run only when they are named',
+    'groups to measure, such as P1,P3; peers, bends, gateways, page, batches and vllm run only when they are named',
   )
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
@@ -58,6 +59,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P2'], needsRoad: true, run: gapsBesideCommits },
   { groups: ['peers'], needsRoad: true, onRequest: true, run: peers },
   { groups: ['bends'], needsRoad: true, onRequest: true, run: untilItBends },
+  { groups: ['gateways'], onRequest: true, run: gateways },
   { groups: ['P3'], run: durableJobs },
   { groups: ['P4'], run: firstRequests },
   { groups: ['P5'], run: memory },
