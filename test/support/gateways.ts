@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { childrenOf } from '../soak/proc.ts';
-import type { QueueProcess, WorkerProcess } from './road.ts';
+import type { QueueProcess } from './road.ts';
 
 /** The processes of a queue with gateways of its own (`queue --gateways`). */
 
@@ -26,35 +25,23 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The connections of this network: the port of this end, that of the other one, and the inode of this end's socket. */
-function connections(): { local: number; remote: number; inode: string }[] {
+/**
+ * Returns which connections to the queue a process holds, by the port of the other end. All are looked up at once: with
+ * hundreds of them that takes long enough for a stream to end.
+ */
+export function heldBy(queue: QueueProcess, pid: number): Set<number> {
+  const sockets = new Set(readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(pid, fd)));
   const rows = readFileSync('/proc/net/tcp', 'utf8').trim().split('\n').slice(1);
-  return rows.map((row) => {
+  const ports = rows.flatMap((row) => {
     const [, local, remote, , , , , , , inode] = row.trim().split(/\s+/);
-    return { local: portIn(local!), remote: portIn(remote!), inode: inode! };
+    const isHeld = portIn(local!) === queue.port && sockets.has(`socket:[${inode}]`);
+    return isHeld ? [portIn(remote!)] : [];
   });
+  return new Set(ports);
 }
 
 function portIn(address: string): number {
   return Number.parseInt(address.split(':')[1]!, 16);
-}
-
-function holds(pid: number, inode: string): boolean {
-  return readdirSync(`/proc/${pid}/fd`).some((fd) => linkOf(pid, fd) === `socket:[${inode}]`);
-}
-
-/** Returns the ports of a worker's connections to the queue. */
-export function portsOf(queue: QueueProcess, worker: WorkerProcess): number[] {
-  const pids = childrenOf(worker.process.pid);
-  return connections()
-    .filter(({ remote, inode }) => remote === queue.port && pids.some((pid) => holds(pid, inode)))
-    .map(({ local }) => local);
-}
-
-/** Returns which process has the other end of a connection to the queue. @param port of this end */
-export function holderOf(queue: QueueProcess, pids: readonly number[], port: number): number | undefined {
-  const end = connections().find(({ local, remote }) => local === queue.port && remote === port);
-  return end && pids.find((pid) => isAlive(pid) && holds(pid, end.inode));
 }
 
 function linkOf(pid: number, fd: string): string | null {

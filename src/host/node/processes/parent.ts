@@ -96,7 +96,8 @@ function startChild(
   { level, lines }: { level: string; lines: LogDestination },
   heard: (message: FromChild) => void,
 ): StartedProcess {
-  const child = spawn(process.execPath, programArguments('queue-process'), {
+  // The name is for those who list the processes of the machine.
+  const child = spawn(process.execPath, [...programArguments('queue-process'), name], {
     env: { ...process.env, LOG_LEVEL: level, LOG_FORMAT: 'json' },
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
