@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { resolve } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { EXIT } from '../src/process/exit-codes.ts';
 import { noClockShim } from '../test/support/clock-shim.ts';
@@ -60,11 +62,16 @@ async function runInside(): Promise<number> {
   await ensureJournalServers();
   makeNetwork();
   const [command = '', ...args] = [...on('clients'), process.execPath, ...process.argv.slice(1)];
-  const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, [INSIDE]: 'yes' } });
+  const temporary = mkdtempSync(join(tmpdir(), 'prove-takeover-'));
+  // PostgreSQL runs as another user, and has its data there too.
+  chmodSync(temporary, 0o755);
+  const env = { ...process.env, [INSIDE]: 'yes', TMPDIR: temporary };
+  const child = spawn(command, args, { stdio: 'inherit', env });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => child.kill('SIGTERM'));
   const code = await new Promise<number>((ended) => child.once('exit', (status) => ended(status ?? 130)));
   removeNetwork();
+  rmSync(temporary, { recursive: true, force: true });
   return code;
 }
 

@@ -1,3 +1,5 @@
+import { chmodSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { buildClockShim, type ClockShim } from '../../test/support/clock-shim.ts';
 import { until } from '../../test/support/poll.ts';
 import { PostgresServer } from '../../test/support/postgres-server.ts';
@@ -17,7 +19,10 @@ export class JournalServer {
   }
 
   static async start(): Promise<JournalServer> {
-    const server = new JournalServer(buildClockShim());
+    const clock = buildClockShim();
+    // PostgreSQL runs as another user.
+    chmodSync(dirname(clock.env.CLOCK_OFFSET_FILE!), 0o755);
+    const server = new JournalServer(clock);
     server.#primary = await PostgresServer.make([], server.#place('database'));
     moveJournalAddress('database');
     await server.#addStandby();

@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildClockShim, type ClockShim } from '../../test/support/clock-shim.ts';
 import { buildPowerLoss, type PowerLoss } from '../../test/support/power-loss.ts';
@@ -32,6 +33,7 @@ export class Member {
     this.machine = machine;
     this.url = `http://${addressOf(machine)}:${QUEUE_PORT}`;
     this.disk = new SmallDisk(join(folder, machine));
+    mkdirSync(this.stateFolder);
     this.#journal = journal;
     this.#env = env;
   }

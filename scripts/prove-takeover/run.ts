@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { JobView, LedgerView } from '../../src/protocol/index.ts';
 import { dumpDatabases } from '../../test/support/database-dump.ts';
 import { Random } from '../../test/support/random.ts';
@@ -251,7 +252,7 @@ export class Run {
   #differences(): string[] {
     const [one, two] = this.#cluster.members.map((member) => dumpDatabases(join(member.stateFolder, 'data')));
     return [...new Set([...Object.keys(one!), ...Object.keys(two!)])].filter(
-      (name) => JSON.stringify(one![name]) !== JSON.stringify(two![name]),
+      (name) => !isDeepStrictEqual(one![name], two![name]),
     );
   }
 
