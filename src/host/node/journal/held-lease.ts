@@ -9,7 +9,7 @@ const RENEW_EVERY_MS = 1000;
 interface HeldLeasePorts {
   /** Called when the lease has run out here: nothing may leave this process until it is renewed. */
   ranOut(error: Error): void;
-  /** Called when the lease is another owner's. */
+  /** Called at each renewal while the lease is another process's, which may not be the owner yet. */
   taken(): void;
   now(): number;
   log: Log;
@@ -76,17 +76,21 @@ export class HeldLease {
     try {
       const isOurs = await this.#journal.renewLease(this.#lease, LEASE_MS);
       if (this.#hasEnded) return;
-      if (!isOurs) return this.#ports.taken();
-      this.#until = Math.max(this.#until, at + LEASE_MS);
-      if (this.#hasRunOut && this.problem === null) {
-        this.#hasRunOut = false;
-        this.#ports.log('info', 'the lease is renewed: calls are answered again', {});
-      }
-      this.#watch();
+      if (isOurs) this.#renewed(at);
+      else this.#ports.taken();
     } catch (error) {
       this.#ports.log('debug', 'the lease was not renewed', { error: String(error) });
     }
     if (!this.#hasEnded) this.#renewLater();
+  }
+
+  #renewed(at: number): void {
+    this.#until = Math.max(this.#until, at + LEASE_MS);
+    if (this.#hasRunOut && this.problem === null) {
+      this.#hasRunOut = false;
+      this.#ports.log('info', 'the lease is renewed: calls are answered again', {});
+    }
+    this.#watch();
   }
 
   #watch(): void {

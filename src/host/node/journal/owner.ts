@@ -119,12 +119,16 @@ export class Owner {
     this.#writer.stop();
   }
 
-  /** Finds out whether another process has become the owner, whose lease is there. */
+  /**
+   * Finds out whether the process that has the lease has become the owner. It takes the lease before it appends its
+   * entry, and may end in between.
+   */
   async #lookForOwner(): Promise<void> {
     const { journal, claim, log } = this.#parts;
     try {
       const last = await journal.last();
-      if (last.epoch > claim.entry.epoch) this.#lose('replaced');
+      if (last.epoch > claim.entry.epoch) return this.#lose('replaced');
+      if ((await journal.lease())?.isAlive === false) this.#lose('lease_lost');
     } catch (error) {
       log('debug', 'the journal cannot be read', { error: String(error) });
     }
@@ -141,6 +145,11 @@ const LOST: Record<Loss, Error> = {
   replaced: new UserError(
     'another process has become the owner of the journal; nothing that was acknowledged is lost. ' +
       'Started again with --follow, this one follows.',
+    EXIT.replaced,
+  ),
+  lease_lost: new UserError(
+    'another process took the lease of the journal, and ended before it became the owner; nothing that was ' +
+      'acknowledged is lost. Started again, this one becomes the owner, or follows with --follow.',
     EXIT.replaced,
   ),
   entries_lost: new UserError(

@@ -21,8 +21,11 @@ const LONGEST_PAUSE_MS = 1000;
 const KEPT_MS = 60_000;
 const KEPT_BYTES = 64 * 2 ** 20;
 
-/** Why an owner can append nothing more: another one has its number, or the server has lost what it had stored. */
-export type Loss = 'replaced' | 'entries_lost';
+/**
+ * Why an owner has to end: another one has the number of its next entry, its lease went to a process that did not become
+ * the owner, or the server has lost what it had stored.
+ */
+export type Loss = 'replaced' | 'lease_lost' | 'entries_lost';
 
 interface WriterPorts {
   /** Called once, when nothing can be stored any more. */

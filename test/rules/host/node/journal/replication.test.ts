@@ -430,6 +430,32 @@ describe('an owner', () => {
   });
 });
 
+describe('an owner whose lease another process takes', () => {
+  it('ends once that one is the owner, however long its entry takes', async () => {
+    const one = await owner();
+    const two = await member();
+    await two.follow();
+    const { last } = one.journal;
+    let looks = 0;
+    one.journal.last = () => {
+      looks += 1;
+      return last.call(one.journal);
+    };
+    await two.journal.renewLease({ epoch: 2, address: 'http://two' }, 60_000);
+    await until(() => looks > 1, 'the owner looks for its follower again');
+    await two.own();
+    expect((await one.owner!.lost).message).toContain('another process has become the owner');
+  });
+
+  it('ends if that one has ended before it became the owner', async () => {
+    const one = await owner();
+    await (await member()).journal.renewLease({ epoch: 2, address: 'http://two' }, 0);
+    expect((await one.owner!.lost).message).toContain('ended before it became the owner');
+    const two = again(one);
+    expect(await two.own()).not.toBeNull();
+  });
+});
+
 describe('a state folder and a journal that do not belong together', () => {
   it('are refused: a folder that follows another journal', async () => {
     const one = await owner();
