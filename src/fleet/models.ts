@@ -33,7 +33,7 @@ export class Models {
     this.#sql.exec(
       `DELETE FROM models WHERE worker_id = ?1 AND (model, config_id) IN (
          SELECT model, config_id FROM models WHERE worker_id = ?1
-         ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?2)`,
+         ORDER BY last_seen DESC, first_seen, model, config_id LIMIT -1 OFFSET ?2)`,
       worker_id,
       bounds.KNOWN_MODELS_PER_WORKER,
     );
@@ -72,7 +72,7 @@ export class Models {
     this.#sql.exec(`DELETE FROM models WHERE last_seen <= ?`, seenBy);
     this.#sql.exec(
       `DELETE FROM models WHERE (model, config_id) IN (
-         SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?)`,
+         SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model, config_id LIMIT -1 OFFSET ?)`,
       bounds.KNOWN_MODELS,
     );
     return this.#sql.exec(`SELECT min(last_seen) AS at FROM models`)[0]?.at as number | null;

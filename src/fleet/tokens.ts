@@ -135,7 +135,7 @@ export class SignIns {
     this.#sql.exec(
       `DELETE FROM sign_ins WHERE expires_at <= ?1
          OR id_sha256 IN (
-           SELECT id_sha256 FROM sign_ins WHERE token_sha256 = ?2 ORDER BY expires_at DESC LIMIT -1 OFFSET ?3
+           SELECT id_sha256 FROM sign_ins WHERE token_sha256 = ?2 ORDER BY expires_at DESC, id_sha256 LIMIT -1 OFFSET ?3
          )`,
       now,
       token_sha256,

@@ -219,7 +219,7 @@ function takeWebhooks(
 ): Webhook[] {
   const taken = sql.exec(
     `UPDATE webhooks SET due_at = ? WHERE id IN (
-       SELECT id FROM webhooks WHERE host = ? AND due_at <= ? ORDER BY due_at LIMIT ?)
+       SELECT id FROM webhooks WHERE host = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?)
      RETURNING id, ${column} AS about, host, url, tries`,
     againAt,
     host,

@@ -13,6 +13,8 @@ import {
 export interface JournalFaults {
   /** Every call fails, and does nothing. */
   isAway: boolean;
+  /** Every call waits for this before it reaches the server, as those of a process that stands still; null: none does. */
+  held: Promise<void> | null;
   /** Returns whether this append fails although it is carried out, or before it is; null: neither. */
   appendFault(): 'after' | 'before' | null;
   /** Returns how long a call takes, ms. */
@@ -31,7 +33,13 @@ export class JournalServer {
   }
 
   connect(faults: Partial<JournalFaults> = {}): MemoryJournal {
-    return new MemoryJournal(this, { isAway: false, appendFault: () => null, takesMs: () => 0, ...faults });
+    return new MemoryJournal(this, {
+      isAway: false,
+      held: null,
+      appendFault: () => null,
+      takesMs: () => 0,
+      ...faults,
+    });
   }
 }
 
@@ -113,6 +121,7 @@ export class MemoryJournal implements Journal {
 
   async #call<T>(act: () => T): Promise<T> {
     const ms = this.faults.takesMs();
+    await this.faults.held;
     if (ms > 0) await sleep(ms / 2);
     if (this.faults.isAway) throw new Error('the server is away');
     const done = act();

@@ -238,7 +238,7 @@ function boundChunks(sql: Sql, most: number): void {
   if (count <= most) return;
   sql.exec(
     `DELETE FROM history WHERE (kind, id, step_ms, start) IN
-       (SELECT kind, id, step_ms, start FROM history ORDER BY start LIMIT ?)`,
+       (SELECT kind, id, step_ms, start FROM history ORDER BY start, kind, id, step_ms LIMIT ?)`,
     count - most,
   );
 }

@@ -135,7 +135,10 @@ export class Follower {
 
   async #apply(entries: readonly Entry[]): Promise<void> {
     const { journal, stateDir, log } = this.#parts;
+    const wasEmpty = this.#id === null;
     for (const { body } of entries) this.#check(body);
+    // From the first row on, the folder says whose it is.
+    if (wasEmpty) await this.#save();
     try {
       this.#replica.apply(entries);
     } catch (error) {

@@ -7,7 +7,7 @@ import type { Row, SqlValue } from '../../../durable/ports.ts';
 const MOST_STATEMENTS = 500;
 
 /** Matches a statement that only reads; any other counts as one that writes. */
-const READS = /^\s*(?:SELECT|PRAGMA)\b/i;
+const READS = /^\s*(?:(?:SELECT|PRAGMA)\b|WITH\b(?![\s\S]*\b(?:INSERT|UPDATE|DELETE|REPLACE)\b))/i;
 
 interface Prepared {
   statement: StatementSync;

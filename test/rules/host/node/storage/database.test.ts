@@ -36,6 +36,16 @@ describe('statements', () => {
     database.close();
   });
 
+  it('begin no transaction where they only read, also with a table of their own', () => {
+    const before = a.database.written;
+    const three = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)';
+    expect(a.storage.sql.exec(`${three} SELECT i FROM n`)).toEqual([{ i: 1 }, { i: 2 }, { i: 3 }]);
+    expect(a.database.written).toBe(before);
+    a.storage.sql.exec(`${three} INSERT INTO t (n) SELECT i FROM n`);
+    expect(a.database.written).toBe(before + 1);
+    expect(a.all()).toEqual([1, 2, 3]);
+  });
+
   it('are prepared again after others have taken their place', () => {
     for (let n = 0; n < 600; n += 1) expect(a.storage.sql.exec(`SELECT ${n} AS n`)).toEqual([{ n }]);
     expect(a.storage.sql.exec('SELECT 0 AS n')).toEqual([{ n: 0 }]);
