@@ -3,6 +3,7 @@ import {
   CLOSE,
   encodeRecords,
   PING_TEXT,
+  QUEUE_HOME,
   RECORD_TYPE,
   readHeaders,
 } from '../../../protocol/index.ts';
@@ -70,7 +71,8 @@ interface Home {
  *
  * What is sent within one connection is not sent again. So once a home is linked again, workers whose records it may
  * have missed are made to dial again, and each stream goes on from what its relay has. The streams of a home that stays
- * away, or that another process has replaced, are cancelled at the worker.
+ * away, or that another process has replaced, are cancelled at the worker. Those of the queue's own process are not:
+ * stored jobs outlive it, and the next one says itself which it still wants.
  */
 export class Port {
   readonly #settings: PortSettings;
@@ -132,7 +134,7 @@ export class Port {
     this.#homes.set(number, home);
     for (const channel of [...this.#channels.values()]) {
       const streams = channel.streams.get(number);
-      if (isOther && streams) this.#cancel(channel, streams.takePassed());
+      if (isOther && streams && number !== QUEUE_HOME) this.#cancel(channel, streams.takePassed());
       // Of a link that broke, not even ends are known to have arrived.
       if (streams && (!isOther || streams.size > 0)) channel.socket.close(CLOSE.restarting, 'dial again');
       else socket.send(this.#opening(channel));
@@ -261,7 +263,7 @@ export class Port {
     for (const channel of this.#channels.values()) {
       for (const [number, streams] of channel.streams) {
         const home = this.#homes.get(number);
-        if (home?.socket) continue;
+        if (home?.socket || number === QUEUE_HOME) continue;
         const isGone = home === undefined || home.awaySince <= before;
         if (isGone) this.#cancel(channel, streams.takePassed());
         this.#cancel(channel, streams.takeMissed(before));

@@ -7,6 +7,7 @@ import {
   decodeRecords,
   encodeRecords,
   PING_TEXT,
+  QUEUE_HOME,
   streamIdOf,
 } from '../../../../src/protocol/index.ts';
 import type { WorkerSocketEvents } from '../../../../src/relay/object/host.ts';
@@ -192,6 +193,20 @@ describe('the port of a process', () => {
     expect(socket.records).toEqual([{ type: 'cancel', stream: other, reason: 'caller_gone' }]);
     expect(socket.closed).toEqual([]);
     expect(next.socket.texts).toMatchObject([{ type: 'open', channel: 0 }]);
+  });
+
+  it('leaves it to the next process of the queue which streams of the last one it wants', () => {
+    const { socket, events } = stage.worker();
+    const first = stage.home('a', QUEUE_HOME);
+    const stored = streamIdOf(5, QUEUE_HOME);
+    events.message(encodeRecords([bytes(stored)]));
+    first.events.closed();
+    events.message(encodeRecords([bytes(stored + 1)]));
+    stage.pass(GRACE_MS * 3);
+    expect([socket.records, socket.closed]).toEqual([[], []]);
+    stage.home('b', QUEUE_HOME);
+    expect([socket.records, socket.closed]).toEqual([[], [CLOSE.restarting]]);
+    expect([stage.port.streams, stage.timers.length]).toEqual([0, 0]);
   });
 
   it('keeps no note of streams that are over', () => {

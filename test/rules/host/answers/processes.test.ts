@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { QUEUE_HOME } from '../../../../src/protocol/index.ts';
 import { World } from '../../../support/answer-processes.ts';
 import { Random } from '../../../support/random.ts';
 import { VirtualClock } from '../../../support/virtual-clock.ts';
@@ -31,10 +32,12 @@ async function play(seed: number, kills: boolean): Promise<World> {
     if (second === killAt) world.kill(random.pick(world.alive));
     if (second === beginAt && kills) {
       const gone = world.processes.find(({ isAlive }) => !isAlive)!;
-      world.begin(random.chance(0.5) ? gone.home : 7);
+      world.begin(random.chance(0.5) || gone.home === QUEUE_HOME ? gone.home : 7);
     }
     await clock.advance(random.int(200, 1800));
   }
+  // The queue's own process always comes back, under its number.
+  if (kills && !world.alive.some(({ home }) => home === QUEUE_HOME)) world.begin(QUEUE_HOME);
   world.isCalm = true;
   await clock.advance(150_000);
   return world;
