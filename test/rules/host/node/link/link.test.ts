@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { afterEach, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
+import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
-import { encode, OBJECT_HEADER } from '../../../../../src/host/node/link/messages.ts';
+import { encode, OBJECT_HEADER, OPENED_HEADER } from '../../../../../src/host/node/link/messages.ts';
 import { until } from '../../../../support/poll.ts';
 import { type Linked, linkTo, type Owner, startOwner } from './owner.ts';
 
@@ -194,12 +195,16 @@ it('gives up an owner that says nothing any more', async () => {
 });
 
 it('gives up a gateway process that says nothing any more', async () => {
-  const { server, links } = await owner({});
+  const { server, links } = await owner({ connect: async () => new UpgradeResponse(() => {}) });
   const other = await linked([server.url]);
-  const mute = new WebSocket(`${server.url.replace('http', 'ws')}/link?version=1&instance=mute&port=1`);
+  const at = server.url.replace('http', 'ws');
+  const mute = new WebSocket(`${at}/link?version=1&instance=mute&port=1`);
   open.push({ close: async () => mute.terminate() });
   await until(() => other.pushes.length === 2, 'it is linked');
-  await once(mute, 'close');
+  const headers = { [OPENED_HEADER]: Buffer.from('{}').toString('base64url') };
+  const piped = new WebSocket(`${at}/link/control?queue=q&instance=mute`, { headers });
+  await once(piped, 'open');
+  await Promise.all([once(mute, 'close'), once(piped, 'close')]);
   await until(() => other.pushes.length === 3, 'the other process is told');
   expect(other.pushes.at(-1)).toMatchObject({ peers: [{ instance: expect.not.stringMatching('mute') }] });
   expect(links.figures('q')).toEqual({ streams: 0, received_bytes: 0 });

@@ -129,8 +129,16 @@ it('does not read on for a peer that does not read', async () => {
   peer.pause();
   const piece = Buffer.alloc(1024 * 1024, 7);
   for (let sent = 0; sent < 64; sent++) socket.send(piece);
-  // The object's end sees that its bytes do not leave.
-  await until(() => socket.bufferedAmount > 16 * piece.length, 'bytes wait at the owner');
+  const other = await dial(url);
+  await until(() => opened.length === 2, 'another pipe is open');
+  opened[1]!.socket.on('message', () => opened[1]!.socket.send('back'));
+  // Whatever does not wait for the peer has had time to leave by then.
+  for (let round = 1; round <= 300; round++) {
+    other.peer.send('there');
+    await until(() => other.heard.length === round + 1, 'it comes back', { everyMs: 1 });
+  }
+  expect(socket.bufferedAmount).toBeGreaterThan(16 * piece.length);
+  other.peer.terminate();
   let bytes = 0;
   peer.on('message', (data: Buffer) => {
     bytes += data.length;
