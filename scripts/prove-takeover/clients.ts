@@ -6,6 +6,8 @@ import type { OperationLog, Outcome, SeenJob } from './operations.ts';
 
 /** The time that a client gives a call, ms: a gateway waits 30 s for its queue. */
 const CALL_MS = 40_000;
+/** The same of a call straight to a member of the queue, which may stand still. */
+const DIRECT_MS = 8000;
 const CHAT_MS = 120_000;
 /** Codes by which the queue says that nothing was done. */
 const REFUSALS = ['not_owner', 'queue_away', 'rate_limit_exceeded', 'queue_full'];
@@ -80,7 +82,7 @@ export class Clients {
   async readToTheEnd(): Promise<void> {
     const open = this.known.filter(({ isOver }) => !isOver).values();
     const read = async () => {
-      for (const job of open) while (!job.isOver) if (!(await this.#read(job, 20))) await sleep(200);
+      for (const job of open) while (!job.isOver) if (!(await this.#read(job, 5))) await sleep(200);
     };
     await Promise.all(Array.from({ length: 16 }, read));
   }
@@ -102,7 +104,7 @@ export class Clients {
     for (let tries = 0; known === null && tries < 100 && !(tries > 0 && this.#isOver); tries += 1) {
       if (tries > 0) await sleep(100 + this.#random.below(400));
       const outcome = await this.#log.record({ kind: 'submit', id, prompt, tokens }, () =>
-        this.#submit(this.#anyUrl(), id, prompt, tokens, CALL_MS),
+        this.#submit(this.#anyUrl(), id, prompt, tokens),
       );
       if (outcome.type === 'ok') known = { id: outcome.id!, isOver: false };
       // Without an id of its own it cannot be submitted again without being there twice.
@@ -124,7 +126,7 @@ export class Clients {
     id: string | null,
     prompt: string,
     tokens: number,
-    limitMs: number,
+    limitMs = this.#limitOf(url),
   ): Promise<Outcome> {
     const response = await fetch(`${url}/api/jobs`, {
       method: 'POST',
@@ -157,10 +159,11 @@ export class Clients {
   }
 
   async #view(method: string, id: string, query: string): Promise<Outcome & { job?: SeenJob }> {
-    const response = await fetch(`${this.#anyUrl()}/api/jobs/${id}${query}`, {
+    const url = this.#anyUrl();
+    const response = await fetch(`${url}/api/jobs/${id}${query}`, {
       method,
       headers: bearer(this.#options.tokens.jobs),
-      signal: AbortSignal.timeout(CALL_MS),
+      signal: AbortSignal.timeout(this.#limitOf(url)),
     });
     const body = await response.text();
     if (!response.ok) return notDone(response.status, body);
@@ -238,6 +241,10 @@ export class Clients {
       const sums = await usageOf(this.#anyUrl(), admin);
       return { type: 'ok', usage: sums.get('jobs') ?? { requests: 0, output: 0 } };
     });
+  }
+
+  #limitOf(url: string): number {
+    return this.#options.queues.includes(url) ? DIRECT_MS : CALL_MS;
   }
 
   /** Returns an address; of the queues, only one answers at a time. */

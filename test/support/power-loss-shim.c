@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, TRUNCATE, CREATE, SYNC, UNLINK, SAY };
+enum { WRITE = 1, TRUNCATE, CREATE, SYNC, UNLINK, SAY, RENAME };
 
 // A record: this, the path, the bytes.
 struct head {
@@ -127,6 +127,15 @@ int unlink(const char *path) {
     pthread_mutex_unlock(&order);
   }
   return syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int rename(const char *from, const char *to) {
+  if (!counts(from) || !counts(to)) return syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+  pthread_mutex_lock(&order);
+  int failed = syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+  if (!failed) record((struct head){RENAME, 0, 0, strlen(to)}, from, to);
+  pthread_mutex_unlock(&order);
+  return failed;
 }
 
 int mkdir(const char *path, mode_t mode) {

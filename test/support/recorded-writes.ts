@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 
 /** The kinds of records, as in power-loss-shim.c. */
-export const RECORD = { write: 1, truncate: 2, create: 3, sync: 4, unlink: 5, say: 6 };
+export const RECORD = { write: 1, truncate: 2, create: 3, sync: 4, unlink: 5, say: 6, rename: 7 };
 const HEAD_BYTES = 32;
 
 /** An operation of a process on its files. */
@@ -10,9 +10,10 @@ export interface Recorded {
   at: number;
   kind: number;
   path: string;
+  /** What was written or said, or the path that a renamed file or folder has now. */
+  bytes: Buffer;
   /** The offset of a write, the new size of a truncation, or the end up to which a sync has synced. */
   offset: number;
-  bytes: Buffer;
 }
 
 /** Files by path. */
@@ -48,11 +49,23 @@ export function replay(
   const unsynced = new Map<string, Recorded[]>();
   /** Files and folders whose entries are not synced, and when they were made. */
   const entries = new Map<string, number>();
+  /** Renames whose folder is not synced. */
+  let renames: { at: number; to: string; undo(): void }[] = [];
   const said: string[] = [];
-  const write = (record: Recorded) => {
-    const content = files.get(record.path) ?? new Content(Buffer.alloc(0));
-    files.set(record.path, content);
+  const write = (path: string, record: Recorded) => {
+    const content = files.get(path) ?? new Content(Buffer.alloc(0));
+    files.set(path, content);
     content.change(record);
+  };
+  const rename = (from: string, to: string) => {
+    const made = entries.get(from);
+    const undone = [moved(files, from, to), moved(unsynced, from, to), moved(entries, from, to)];
+    // What stores the new name also stores that the file is there.
+    entries.delete(to);
+    return () => {
+      for (const undo of undone) undo();
+      if (made !== undefined) entries.set(from, made);
+    };
   };
   for (const record of records) {
     const { at, kind, path, offset, bytes } = record;
@@ -63,8 +76,11 @@ export function replay(
       waiting.push(record);
       unsynced.set(path, waiting);
     }
+    if (kind === RECORD.rename)
+      renames.push({ at, to: bytes.toString(), undo: rename(path, bytes.toString()) });
     if (kind === RECORD.sync) {
-      for (const one of waiting) if (one.at < offset) write(one);
+      renames = renames.filter((one) => dirname(one.to) !== path || one.at >= offset);
+      for (const one of waiting) if (one.at < offset) write(path, one);
       const rest = waiting.filter((one) => one.at >= offset);
       unsynced.set(path, rest);
       for (const [entry, made] of entries) {
@@ -73,11 +89,30 @@ export function replay(
     }
     if (kind === RECORD.unlink) for (const map of [files, unsynced, entries]) map.delete(path);
   }
-  for (const waiting of unsynced.values()) for (const one of waiting) if (keeps(one)) write(one);
+  for (const { undo } of renames.reverse()) undo();
+  for (const [path, waiting] of unsynced) for (const one of waiting) if (keeps(one)) write(path, one);
   for (const entry of entries.keys()) {
     for (const path of files.keys()) if (path === entry || path.startsWith(`${entry}/`)) files.delete(path);
   }
   return { disk: new Map(Array.from(files, ([path, { bytes }]) => [path, bytes])), said: said.join('') };
+}
+
+/** Moves what has a path, or one below it, and drops what was there. @returns a function that moves it back */
+function moved<Value>(map: Map<string, Value>, from: string, to: string): () => void {
+  const take = (folder: string) => {
+    const found = [...map].filter(([path]) => path === folder || path.startsWith(`${folder}/`));
+    for (const [path] of found) map.delete(path);
+    return found;
+  };
+  const put = (found: [string, Value][], before: string, after: string) => {
+    for (const [path, value] of found) map.set(after + path.slice(before.length), value);
+  };
+  const dropped = take(to);
+  put(take(from), from, to);
+  return () => {
+    put(take(to), to, from);
+    put(dropped, to, to);
+  };
 }
 
 /** A file, with room for more. */
