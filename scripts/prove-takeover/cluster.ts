@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../test/support/poll.ts';
-import { MODEL } from './check.ts';
 import { JournalServer } from './journal-server.ts';
 import { Kept } from './kept.ts';
 import { Member } from './member.ts';
 import { addressOf, heal } from './network.ts';
+import { MODEL } from './promises/lookups.ts';
 
 const SECRETS = { admin: 'prove-admin', worker: 'prove-worker', gateway: 'prove-gateway' } as const;
 const GATEWAY_PORTS = [8801, 8802];

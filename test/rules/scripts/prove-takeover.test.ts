@@ -4,7 +4,6 @@ import {
   type FinalJob,
   type FinalState,
   type Limits,
-  MODEL,
   PROMISES,
 } from '../../../scripts/prove-takeover/check.ts';
 import { FAULT_NAMES, faultsOf, inTurn } from '../../../scripts/prove-takeover/nemesis.ts';
@@ -14,6 +13,7 @@ import {
   type Outcome,
   operationsOf,
 } from '../../../scripts/prove-takeover/operations.ts';
+import { MODEL } from '../../../scripts/prove-takeover/promises/lookups.ts';
 import { chatText } from '../../soak/engine-text.ts';
 import { Random } from '../../support/random.ts';
 
