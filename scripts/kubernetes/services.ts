@@ -109,6 +109,20 @@ export class Services {
     return targets[Math.floor(Math.random() * targets.length)] ?? null;
   }
 
+  /** Returns the address that a name stands for: a service's own, or that of one pod of a headless service. */
+  #addressOf(name: string): string | undefined {
+    for (const { metadata, spec } of this.#services) {
+      const known = `${metadata?.name}.${metadata?.namespace}.svc.cluster.local`;
+      if (name === known) return spec?.clusterIP === 'None' ? undefined : spec?.clusterIP;
+      if (!name.endsWith(`.${known}`)) continue;
+      return this.#endpoints
+        .filter((one) => isSame(one.metadata, metadata))
+        .flatMap(({ subsets = [] }) => subsets.flatMap(({ addresses = [] }) => addresses))
+        .find(({ hostname }) => name === `${hostname}.${known}`)?.ip;
+    }
+    return undefined;
+  }
+
   /** To one question for an address (RFC 1035); null: it is no question. */
   #answer(query: Buffer): Buffer | null {
     if (query.length < 17) return null;
@@ -120,19 +134,15 @@ export class Services {
     }
     const end = at + 5;
     const isForAddress = query.readUInt16BE(at + 1) === 1;
-    const service = this.#services.find(({ metadata }) => {
-      return labels.join('.') === `${metadata?.name}.${metadata?.namespace}.svc.cluster.local`;
-    });
-    const ip = service?.spec?.clusterIP;
-    const isKnown = ip && ip !== 'None';
+    const ip = this.#addressOf(labels.join('.'));
     const head = Buffer.alloc(12);
     query.copy(head, 0, 0, 2);
     // A response, with authority and recursion, and its code.
-    head.writeUInt16BE(0x8580 | (isKnown ? 0 : NAME_ERROR), 2);
+    head.writeUInt16BE(0x8580 | (ip ? 0 : NAME_ERROR), 2);
     head.writeUInt16BE(1, 4);
-    head.writeUInt16BE(isKnown && isForAddress ? 1 : 0, 6);
+    head.writeUInt16BE(ip && isForAddress ? 1 : 0, 6);
     const question = query.subarray(12, end);
-    if (!isKnown || !isForAddress) return Buffer.concat([head, question]);
+    if (!ip || !isForAddress) return Buffer.concat([head, question]);
     // The name as in the question, type A, class IN, for one second, four bytes.
     const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, ...ip.split('.').map(Number)]);
     return Buffer.concat([head, question, record]);

@@ -12,8 +12,8 @@ const PROBE_MS = 4000;
 
 /**
  * Runs `worker-vllm health`, for a container's health check: whether the container's program does its work. The command
- * line of process 1 names that program, since both images run several and the check is part of the image: a queue has
- * to answer, a launcher has to reach its queue, a worker's engine has to be healthy.
+ * line of process 1 names that program, since both images run several and the check is part of the image: a queue and
+ * a gateway have to answer, a launcher has to reach its queue, a worker's engine has to be healthy.
  * @returns 0 when the program is healthy, 1 when it is not: Docker knows no other codes
  */
 export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
@@ -29,15 +29,20 @@ export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
   const { host, port, url } = values as Record<string, string | undefined>;
   switch (command) {
     case 'queue':
-    case 'up': {
-      const listening = dialableHost(host ?? (env.QUEUE_HOST?.trim() || '127.0.0.1'));
-      return await answers(`http://${listening}:${port ?? (env.QUEUE_PORT?.trim() || 8788)}`);
-    }
+    case 'up':
+      return await answers(addressOf(host ?? env.QUEUE_HOST, port ?? env.QUEUE_PORT));
+    case 'gateway':
+      return await answers(addressOf(host ?? env.GATEWAY_HOST, port ?? env.GATEWAY_PORT));
     case 'launcher':
       return await answers(url ?? (env.QUEUE_URL?.trim() || DEFAULT_QUEUE_URL));
     default:
       return await checkHealth(env);
   }
+}
+
+/** Returns the address at which this machine reaches a program that was given these, or has its usual ones. */
+function addressOf(host: string | undefined, port: string | undefined): string {
+  return `http://${dialableHost(host?.trim() || '127.0.0.1')}:${port?.trim() || 8788}`;
 }
 
 async function answers(url: string): Promise<number> {

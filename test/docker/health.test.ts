@@ -36,6 +36,21 @@ describe('the health check of the images', () => {
     },
   );
 
+  it('asks the gateway where a gateway runs, which is healthy while it has its queue', async () => {
+    const network = await newNetwork();
+    const queue = await startQueue(network, '--env', `QUEUE_TOKENS=gateway:${TOKEN}`);
+    const name = await start(
+      newName('gateway'),
+      ...['--network', network, '--env', `GATEWAY_TOKEN=${TOKEN}`, '--env', 'GATEWAY_HOST=0.0.0.0'],
+      ...[IMAGES.queue, 'gateway', '--queue', `http://${queue.name}:8788`],
+    );
+    await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+    await docker('stop', queue.name);
+    // It waits for its queue for 30 s.
+    await until(async () => (await health(name)).code === 1, 'it is not', { everyMs: 1000 });
+    expect(await stateOf(name)).toMatchObject({ Status: 'running' });
+  });
+
   it.each([['launcher', '/fleet.yaml'], ['launcher']])(
     'asks for the queue where `%s` runs',
     async (...command) => {

@@ -3,18 +3,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type KubernetesObject, KubernetesObjectApi } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
-import { api, config, QUEUE_IMAGE, WORKER_IMAGE } from './cluster.ts';
+import { api, config, isOurs, QUEUE_IMAGE, WORKER_IMAGE } from './cluster.ts';
 
 /** What `kubectl apply -f deploy/kubernetes/…` makes, on a node without room and without a registry. */
 
-/** Unlike the manifests: images are those of this checkout, and resources those of one small node. */
+/**
+ * Unlike the manifests: images are those of this checkout, and resources those of one small node. A cluster of ours is
+ * of a version that has two kinds of objects, of the same shape, under earlier names.
+ */
 const INSTEAD: Record<string, string> = {
   'ghcr.io/worker-vllm/worker-vllm-queue:latest': QUEUE_IMAGE,
   'ghcr.io/worker-vllm/worker-vllm:latest': WORKER_IMAGE,
 };
 
+const EARLIER: Record<string, string> = {
+  'policy/v1': 'policy/v1beta1',
+  'autoscaling/v2': 'autoscaling/v2beta2',
+};
+
 interface Container {
   image: string;
+  env?: { name: string; value?: string }[];
   resources: { requests: Record<string, string>; limits: Record<string, string> };
 }
 
@@ -28,10 +37,20 @@ export function objectsOf(file: string): KubernetesObject[] {
   return parseAllDocuments(text).map((document) => document.toJS() as KubernetesObject);
 }
 
-export async function apply(file: string, namespace: string): Promise<void> {
+/** @param env more variables of its containers */
+export async function apply(
+  file: string,
+  namespace: string,
+  env: Record<string, string> = {},
+): Promise<void> {
   const objects = KubernetesObjectApi.makeApiClient(config);
   for (const object of objectsOf(file)) {
+    if (isOurs) object.apiVersion = EARLIER[object.apiVersion!] ?? object.apiVersion!;
     for (const container of (object as Workload).spec?.template?.spec.containers ?? []) {
+      container.env = [
+        ...(container.env ?? []),
+        ...Object.entries(env).map(([name, value]) => ({ name, value })),
+      ];
       container.image = INSTEAD[container.image] ?? container.image;
       for (const list of Object.values(container.resources)) {
         if ('cpu' in list) list.cpu = '50m';
@@ -42,16 +61,24 @@ export async function apply(file: string, namespace: string): Promise<void> {
   }
 }
 
-/** The secret with a token of each scope, as the head of queue.yaml has it made. */
-export async function makeSecret(namespace: string): Promise<Record<string, string>> {
-  const scopes = ['worker', 'submit', 'read', 'launcher', 'admin'];
-  const stringData = Object.fromEntries(scopes.map((scope) => [scope, `token-of-${scope}-${namespace}`]));
+/** The secret with a token of each scope, as the heads of both queue.yaml have it made. @param more of its keys */
+export async function makeSecret(
+  namespace: string,
+  more: Record<string, string> = {},
+): Promise<Record<string, string>> {
+  const scopes = ['worker', 'submit', 'read', 'launcher', 'admin', 'gateway'];
+  const tokens = Object.fromEntries(scopes.map((scope) => [scope, `token-of-${scope}-${namespace}`]));
+  const stringData = { ...tokens, ...more };
   await api.createNamespacedSecret({ namespace, body: { metadata: { name: 'worker-vllm' }, stringData } });
   return stringData;
 }
 
-/** Storage for the queue, which clusters elsewhere make themselves. @returns what removes it */
-export async function makeVolume(name: string): Promise<() => Promise<void>> {
+/** Storage for a pod of the queue, which clusters elsewhere make themselves. @returns what removes it */
+export async function makeVolume(
+  namespace: string,
+  pod = 'worker-vllm-queue-0',
+): Promise<() => Promise<void>> {
+  const name = `${namespace}-${pod}`;
   const folder = mkdtempSync(join(tmpdir(), 'wv-volume-'));
   // A path of the node is not given to fsGroup, as storage of clusters is.
   chmodSync(folder, 0o777);
@@ -59,7 +86,7 @@ export async function makeVolume(name: string): Promise<() => Promise<void>> {
     capacity: { storage: '10Gi' },
     accessModes: ['ReadWriteOnce'],
     hostPath: { path: folder },
-    claimRef: { namespace: name, name: 'state-worker-vllm-queue-0' },
+    claimRef: { namespace, name: `state-${pod}` },
   };
   await api.createPersistentVolume({ body: { metadata: { name }, spec } });
   return async () => {

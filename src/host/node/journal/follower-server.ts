@@ -2,6 +2,9 @@ import { HttpError, retryAfter } from '../../../gateway/errors.ts';
 import { createServer, type RunningServer } from '../http/server.ts';
 import type { Place } from './journal.ts';
 
+/** A follower that is this far behind the journal is not healthy, s: its takeover would take longer than usual. */
+const CLOSE_SECONDS = 5;
+
 /** Answers for a process that follows a journal, and so has nothing to answer from. */
 export class FollowerServer {
   readonly #server: RunningServer;
@@ -17,6 +20,11 @@ export class FollowerServer {
     const state: FollowerState = { owner: '', followedAt: performance.now(), place };
     const server = await createServer({ ...at, fetch: (request) => answer(request, state) });
     return new FollowerServer(server, state);
+  }
+
+  /** The address at which this machine reaches it, without a trailing slash. */
+  get url(): string {
+    return this.#server.url;
   }
 
   /** Notes that the files have everything that the journal had just now. @param owner the owner's address, or '' */
@@ -41,13 +49,15 @@ interface FollowerState {
 function answer(request: Request, { owner, followedAt, place }: FollowerState): Response {
   if (new URL(request.url).pathname === '/health') {
     const behind_seconds = (performance.now() - followedAt) / 1000;
-    return Response.json({
-      status: 'ok',
+    const isClose = behind_seconds < CLOSE_SECONDS;
+    const told = {
+      status: isClose ? 'ok' : 'behind',
       role: 'follower',
       owner: owner || null,
       entry: place().seq,
       behind_seconds,
-    });
+    };
+    return Response.json(told, { status: isClose ? 200 : 503 });
   }
   const where = owner ? ` The owner is at ${owner}.` : '';
   throw new HttpError(
