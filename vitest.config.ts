@@ -7,6 +7,24 @@ const shared = {
   hookTimeout: 150_000,
 };
 
+/** Files of test/road that run once more at a queue with two gateways in processes of their own. */
+const AT_GATEWAYS = [
+  'base-protocol',
+  'batch-command',
+  'failures',
+  'hang-ups',
+  'job-stream',
+  'large',
+  'moving',
+  'openai-client',
+  'prefill',
+  'responses-background',
+  'responses-socket',
+  'routes',
+  'top',
+  'usage',
+];
+
 /** `npm test`: everything that needs nothing but npm. Others' clients, real engines, Docker and the browser have configurations of their own. */
 export default defineConfig({
   test: {
@@ -30,6 +48,14 @@ export default defineConfig({
           exclude: [
             'test/{browser,clients,cloudflare,docker,engines,journal,kubernetes,package,prometheus,rules,upgrade,vllm}/**',
           ],
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'gateways',
+          include: [`test/road/{${AT_GATEWAYS}}.test.ts`],
+          env: { TEST_QUEUE: 'gateways' },
         },
       },
       {

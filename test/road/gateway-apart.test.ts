@@ -168,16 +168,16 @@ it('goes on with answers while its queue is killed, and has new requests wait fo
   await setPace(worker.engineUrl, 1);
 });
 
-it('waits for a queue that starts after it, and answers 503 until then', async () => {
+it('waits for a queue that starts after it, with those who ask meanwhile, and is not healthy until then', async () => {
   const [queuePort, port] = [await freePort(), await freePort()];
   const early = cli(['gateway', '--queue', `http://127.0.0.1:${queuePort}`, '--port', String(port)]);
   await early.waitForLine(/cannot be reached/);
-  for (const path of ['/health', '/v1/models', '/api/jobs']) {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
-    expect(answer.status).toBe(503);
-    expect(await answer.json()).toMatchObject({ error: { code: 'queue_away' } });
-  }
+  const health = await fetch(`http://127.0.0.1:${port}/health`);
+  expect(health.status).toBe(503);
+  expect(await health.json()).toMatchObject({ error: { code: 'queue_away' } });
+  const waiting = fetch(`http://127.0.0.1:${port}/v1/models`);
   await startQueue({ port: queuePort });
+  expect((await waiting).status).toBe(200);
   await early.waitForLine(/listening at/);
   expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
   early.kill('SIGTERM');

@@ -234,7 +234,7 @@ it('an answer goes on elsewhere when its engine dies', async () => {
 
 it('an answer that could not go on exactly stays, and its ledger says why', async () => {
   const killed = await start('killed');
-  const [response] = await begun(1, () => ({ seed: 7 }));
+  const [response] = await begun(1, () => ({ seed: 7, max_tokens: 2000 }));
   await start('other');
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
   expect(await response!.text()).toMatch(/"error"/);

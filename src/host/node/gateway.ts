@@ -67,8 +67,8 @@ export interface RunningGateway {
 }
 
 /**
- * Serves a gateway in this process, for a queue in another one, until stopped. It holds no objects and no state; until
- * the first link it answers 503.
+ * Serves a gateway in this process, for a queue in another one, until stopped. It holds no objects and no state;
+ * requests wait for the first link as for any later one.
  * @throws UserError when the port is taken or the address is not of this machine
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
@@ -93,10 +93,13 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
       takes: (incoming) => direct?.takes(incoming) ?? false,
       answer: (...asked) => direct!.answer(...asked),
     },
-    fetch: (request, background) => {
-      if (env === null) return errorResponse(awayError(link.away!));
-      if (isDraining && isHealthCheck(request)) return Response.json({ status: 'draining' }, { status: 503 });
-      return app.fetch(request, env, { waitUntil: background, passThroughOnException: () => {}, props: {} });
+    fetch: async (request, background) => {
+      if (isHealthCheck(request)) {
+        if (env === null) return errorResponse(awayError(link.away!));
+        if (isDraining) return Response.json({ status: 'draining' }, { status: 503 });
+      }
+      if (env === null) await link.whenLinked();
+      return app.fetch(request, env!, { waitUntil: background, passThroughOnException: () => {}, props: {} });
     },
   } satisfies Partial<ServerParts>;
   const server = await createServer({ ...parts, host, port, sharesPort }).catch((error: unknown) => {

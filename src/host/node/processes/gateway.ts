@@ -17,10 +17,8 @@ export async function runGatewayChild(start: GatewayStart, parts: ChildParts): P
     advertise: null,
     logger: log,
   });
-  // A gateway that starts while the owner is away takes callers all the same, who wait for the owner.
-  const refused = new Promise<never>((_, reject) => gateway.linked.catch(reject));
-  await Promise.race([parent.tell({ type: 'up' }), refused]);
-  const first = await Promise.race([signals.first, parent.stopped, refused]);
+  const linked = gateway.linked.then(() => parent.tell({ type: 'up' }));
+  const first = await Promise.race([signals.first, parent.stopped, linked.then(() => signals.first)]);
   const ended = () => Promise.race([signals.second, parent.stopped.then(() => gateway.stop())]);
   if (first === undefined) {
     const forced = await ended();
