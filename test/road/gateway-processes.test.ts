@@ -77,3 +77,18 @@ it('name themselves in the log', async () => {
     'all do',
   );
 });
+
+it('are started by worker-vllm up too, and end with it', async () => {
+  const port = await freePort();
+  const up = cli(['up', '--gateways', '2', '--port', String(port), '--state', stateFolder()]);
+  await up.waitForLine(/curl/);
+  const children = childrenOf(up.pid);
+  const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'x' }], max_tokens: 3 }),
+  });
+  expect(answer.status).toBe(200);
+  up.kill('SIGTERM');
+  expect((await up.exited).code).toBe(EXIT.ok);
+  expect(children.filter(isAlive)).toEqual([]);
+});

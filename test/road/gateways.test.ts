@@ -133,6 +133,11 @@ async function counted(): Promise<{ requests: number; output: number }> {
   return { requests: total.requests, output: total.output };
 }
 
+async function relayedStreams(): Promise<number> {
+  const text = await (await fetch(`${queue.url}/metrics`)).text();
+  return Number(/^worker_vllm_relay_streams(?:\{[^}]*\})? (\d+)$/m.exec(text)?.[1]);
+}
+
 /**
  * Does something in the middle of many streams, and expects that none of them notices, and that all are counted.
  * @param disturb returns what it has asked for itself, to be counted too
@@ -164,6 +169,8 @@ describe('streams through gateways', () => {
       const late = ask(STREAMS);
       const job = submit(queue.url, chatJob(5));
       await processOf(queue, 'owner', owner);
+      // The next owner knows of the streams of all gateways.
+      await until(async () => (await relayedStreams()) >= STREAMS, 'the metrics have all streams');
       await setPace(worker.engineUrl, 20);
       await expectUnbroken(await late);
       expect(await settled(queue.url, (await job).id)).toMatchObject({ state: 'succeeded', attempts: 1 });
