@@ -8,6 +8,7 @@ import { type Claim, Follower } from './follower.ts';
 import { FollowerServer } from './follower-server.ts';
 import { LEASE_MS } from './held-lease.ts';
 import type { Journal } from './journal.ts';
+import { LeaseWatch } from './lease-watch.ts';
 import { journalAt } from './open.ts';
 import { Owner } from './owner.ts';
 import { readPlace } from './place.ts';
@@ -50,7 +51,11 @@ export async function becomeOwner(settings: JournalSettings, log: Log, ended: Ab
       const follower = await Follower.open({ journal, stateDir, log });
       // The lock shows that the process which wrote these files is gone, even if its lease still runs.
       const ownEpoch = place?.mayBeAhead ? place.epoch : 0;
-      const waiting: Waiting = { journal, follower, address: addressOf(settings), ownEpoch, log, ended };
+      const watch = new LeaseWatch();
+      const waiting: Waiting = {
+        ...{ journal, follower, watch, log, ended, ownEpoch },
+        address: addressOf(settings),
+      };
       const claiming = settings.follow ? follow(waiting, settings) : claimAlone(waiting);
       const claim = await claiming.catch(async (error) => {
         await follower.close();
@@ -73,6 +78,7 @@ export async function becomeOwner(settings: JournalSettings, log: Log, ended: Ab
 interface Waiting {
   journal: Journal;
   follower: Follower;
+  watch: LeaseWatch;
   address: string;
   /** The epoch in which this folder was the owner's; 0: in none. */
   ownEpoch: number;
@@ -144,6 +150,7 @@ async function follow(waiting: Waiting, settings: JournalSettings): Promise<Clai
         isAway = false;
       } catch (error) {
         if (error instanceof UserError) throw error;
+        waiting.watch.failed();
         if (!isAway) log('warn', 'the journal cannot be followed now', { error: String(error) });
         isAway = true;
       }
@@ -156,10 +163,11 @@ async function follow(waiting: Waiting, settings: JournalSettings): Promise<Clai
 }
 
 /** Applies what is new, and becomes the owner if nobody holds the lease. @returns null if somebody does */
-async function tryClaim({ journal, follower, address, ownEpoch }: Waiting): Promise<Claim | null> {
+async function tryClaim({ journal, follower, watch, address, ownEpoch }: Waiting): Promise<Claim | null> {
   await follower.catchUp();
   const lease = await journal.lease();
-  if (lease?.isAlive && lease.epoch !== ownEpoch) return null;
+  const isHeld = (lease?.isAlive ?? false) && lease?.epoch !== ownEpoch;
+  if (!watch.read(isHeld, performance.now())) return null;
   // The owner may have appended entries since the last look.
   await follower.catchUp();
   return await follower.claim(address);
