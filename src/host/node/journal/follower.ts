@@ -8,6 +8,7 @@ import { fileKeySecret, makeFolder } from '../../../state/folder.ts';
 import { decode, encode } from './entry.ts';
 import { LEASE_MS } from './held-lease.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
+import { appendAgain, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
 import { Diverged, Replica } from './replica.ts';
 import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner } from './snapshot.ts';
@@ -32,6 +33,8 @@ export interface Claim {
   address: string;
   /** The time of `performance.now()` before the lease was set. */
   renewedAt: number;
+  /** The entries before it. */
+  kept: KeptEntries;
 }
 
 /** Keeps the files of a state folder at the end of the journal, until this process becomes the owner. */
@@ -40,6 +43,7 @@ export class Follower {
   /** The id of the journal; null: neither the journal nor the folder has anything yet. */
   #id: string | null;
   #replica: Replica;
+  readonly #kept = new KeptEntries();
   #savedAt = performance.now();
   #saved: number;
   /** The place at which the files were last made again while following; null: they never were. */
@@ -88,6 +92,7 @@ export class Follower {
       const entries = await this.#parts.journal.read(this.place.seq, MOST_AT_ONCE);
       if (entries.length === 0) break;
       await this.#apply(entries);
+      for (const entry of entries) this.#kept.add(entry, performance.now());
       await this.#saveSometimes();
     }
     await this.#saveSometimes();
@@ -102,6 +107,7 @@ export class Follower {
     const { journal, stateDir } = this.#parts;
     const id = this.#id ?? randomUUID();
     const after = this.place;
+    await this.#restore(after);
     const epoch = after.epoch + 1;
     const body = encode({
       kind: 'owner',
@@ -118,7 +124,7 @@ export class Follower {
     await this.#replica.sync();
     this.#replica.close();
     await writePlace(stateDir, { journal: id, seq: entry.seq, epoch, mayBeAhead: true });
-    return { journal: id, entry, address, renewedAt };
+    return { journal: id, entry, address, renewedAt, kept: this.#kept };
   }
 
   /** Stores a snapshot of the files while it goes on following. @returns its place */
@@ -131,6 +137,19 @@ export class Follower {
   async close(): Promise<void> {
     await this.#save();
     this.#replica.close();
+  }
+
+  /**
+   * Appends again what the server of the journal has lost although these files have it.
+   * @throws UserError if it is too much
+   */
+  async #restore({ seq, epoch }: Place): Promise<void> {
+    const { journal, stateDir, log } = this.#parts;
+    const last = await journal.last();
+    if (last.seq >= seq || last.epoch > epoch) return;
+    const missing = this.#kept.between(last.seq, seq);
+    if (missing === null) throw journalEndsBefore(last, seq, stateDir);
+    await appendAgain(journal, missing, log);
   }
 
   async #apply(entries: readonly Entry[]): Promise<void> {
@@ -240,6 +259,15 @@ interface Found {
   id: string | null;
 }
 
+function journalEndsBefore(last: Place, seq: number, stateDir: string): UserError {
+  return new UserError(
+    `The journal ends at entry ${last.seq}, and the state folder ${stateDir} has entry ${seq}: the server of ` +
+      'the journal has lost entries, or it is an empty one. To go on from the folder, remove its journal-at.json and ' +
+      'name an empty journal; to go on from the journal, name another folder.',
+    EXIT.badState,
+  );
+}
+
 /** Checks that a state folder and a journal belong together. @throws UserError if they do not */
 function checkBelongs({ stateDir }: FollowerParts, { local, hasData, last, id }: Found): void {
   const refuse = (text: string) => {
@@ -257,13 +285,8 @@ function checkBelongs({ stateDir }: FollowerParts, { local, hasData, last, id }:
         'Name an empty folder (WORKER_VLLM_STATE or --state), or an empty journal (QUEUE_JOURNAL or --journal).',
     );
   }
-  if (local !== null && last.seq < local.seq && !local.mayBeAhead) {
-    refuse(
-      `The journal ends at entry ${last.seq}, and the state folder ${stateDir} has entry ${local.seq}: the server of ` +
-        'the journal has lost entries, or it is an empty one. To go on from the folder, remove its journal-at.json and ' +
-        'name an empty journal; to go on from the journal, name another folder.',
-    );
-  }
+  if (local !== null && last.seq < local.seq && !local.mayBeAhead)
+    throw journalEndsBefore(last, local.seq, stateDir);
   if (local?.mayBeAhead && last.seq === 0) {
     refuse(
       `The journal is empty, and the state folder ${stateDir} has followed one. To begin this journal with the ` +

@@ -33,13 +33,14 @@ export class Owner {
     const { journal, claim, log } = parts;
     const { entry, address, renewedAt } = claim;
     this.#parts = parts;
-    this.#writer = new JournalWriter(journal, entry, {
-      lost: (loss) => this.#lose(loss),
-      pause: (ms) => sleep(ms),
+    const ports = {
+      lost: (loss: Loss) => this.#lose(loss),
+      pause: (ms: number) => sleep(ms),
       soon: setImmediate,
       now: () => performance.now(),
       log,
-    });
+    };
+    this.#writer = new JournalWriter(journal, entry, ports, claim.kept);
     this.#snapshots = new SnapshotSchedule(journal, OWNER_PACE, {
       place: () => this.place,
       save: () => this.saveSnapshot(),

@@ -4,6 +4,7 @@ import { doubling } from '../../../process/backoff.ts';
 import type { CommitTaker, Write } from '../storage/recorder.ts';
 import { encode, type Group } from './entry.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
+import { appendAgain, KeptEntries } from './kept-entries.ts';
 
 /** An entry takes groups until their values have about this many bytes. */
 const ENTRY_BYTES = 2 ** 20;
@@ -13,13 +14,6 @@ const STATEMENT_BYTES = 32;
 /** The pause after the first failed append, ms. It doubles up to the longest. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
-
-/**
- * Entries are kept in memory for this many ms and up to this many bytes: a server that fails over to a standby may
- * have lost the last ones, although it had acknowledged them.
- */
-const KEPT_MS = 60_000;
-const KEPT_BYTES = 64 * 2 ** 20;
 
 /**
  * Why an owner has to end: another one has the number of its next entry, its lease went to a process that did not become
@@ -60,15 +54,18 @@ export class JournalWriter {
   #stored = 0;
   #isAppending = false;
   #failures = 0;
-  #kept: { entry: Entry; at: number }[] = [];
-  #keptBytes = 0;
+  readonly #kept: KeptEntries;
   #isLost = false;
 
-  /** @param first the entry with which this process has become the owner */
-  constructor(journal: Journal, first: Entry, ports: WriterPorts) {
+  /**
+   * @param first the entry with which this process has become the owner
+   * @param kept the entries before that one
+   */
+  constructor(journal: Journal, first: Entry, ports: WriterPorts, kept = new KeptEntries()) {
     this.#journal = journal;
     this.#last = first;
     this.#ports = ports;
+    this.#kept = kept;
     this.#appended(first);
   }
 
@@ -195,34 +192,17 @@ export class JournalWriter {
   async #restore(upTo: number): Promise<void> {
     const last = await this.#journal.last();
     if (last.seq >= upTo) return;
-    const missing = this.#kept.filter(({ entry }) => entry.seq > last.seq);
     if (last.epoch > this.#last.epoch) throw new JournalLost('replaced');
-    if (missing.length !== upTo - last.seq) throw new JournalLost('entries_lost');
-    const fields = { from: last.seq + 1, to: upTo };
-    this.#ports.log(
-      'warn',
-      'the journal had lost entries that it had acknowledged: they are appended again',
-      fields,
-    );
-    for (const { entry } of missing) {
-      try {
-        await this.#journal.append(entry);
-      } catch (error) {
-        // The next try finds out whose entry is there.
-        if (!(error instanceof Taken)) throw error;
-      }
-    }
+    const missing = this.#kept.between(last.seq, upTo);
+    if (missing === null) throw new JournalLost('entries_lost');
+    await appendAgain(this.#journal, missing, this.#ports.log);
   }
 
   #appended(entry: Entry): void {
     if (this.#failures > 0) this.#ports.log('info', 'the journal can be reached again', {});
     this.#failures = 0;
     this.#last = { seq: entry.seq, epoch: entry.epoch };
-    const now = this.#ports.now();
-    this.#kept.push({ entry, at: now });
-    this.#keptBytes += entry.body.length;
-    while (this.#kept.length > 1 && (this.#keptBytes > KEPT_BYTES || this.#kept[0]!.at < now - KEPT_MS))
-      this.#keptBytes -= this.#kept.shift()!.entry.body.length;
+    this.#kept.add(entry, this.#ports.now());
   }
 
   async #failed(error: Error): Promise<void> {

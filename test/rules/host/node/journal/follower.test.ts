@@ -237,6 +237,39 @@ describe('a follower', () => {
     expect(numbers(two)).toEqual([1, 4, 5]);
   });
 
+  it('gives the journal back what its server has lost, when the owner is gone too', async () => {
+    const one = await members.owner();
+    const two = await members.member();
+    await two.follow();
+    for (const n of [1, 2, 3]) await put(one, n);
+    await two.follower!.catchUp();
+    one.kill();
+    members.server.loseLast(2);
+    expect(await two.own()).not.toBeNull();
+    await put(two, 4);
+    // It has the entries of the time before too, should the server lose them again.
+    members.server.loseLast(4);
+    await put(two, 5);
+    const three = await members.member();
+    await three.follow();
+    expect(numbers(three)).toEqual([1, 2, 3, 4, 5]);
+    expect(three.dump()).toEqual(two.dump());
+  });
+
+  it('leaves the journal as it is when its server has lost more than is kept', async () => {
+    const one = await members.owner();
+    for (const n of [1, 2, 3]) await put(one, n);
+    const two = await members.member();
+    await two.follow();
+    await two.end();
+    const later = members.again(two);
+    await later.follow();
+    one.kill();
+    members.server.loseLast(2);
+    await expect(later.own()).rejects.toThrow('The journal ends at entry 2');
+    expect((await one.journal.last()).seq).toBe(2);
+  });
+
   it('refuses what a newer version wrote', async () => {
     const one = await members.owner();
     const two = await members.member();
