@@ -105,7 +105,8 @@ export class PostgresServer {
     const child = startProcess(command, args, { env, name: 'postgres' });
     this.#child = child;
     await until(() => {
-      if (/FATAL: .*(?:lock file|could not)/.test(child.output())) throw new Error(child.output());
+      if (/FATAL: .*(?:lock file|could not (?!connect))/.test(child.output()))
+        throw new Error(child.output());
       return child.output().includes('database system is ready to accept');
     }, 'PostgreSQL accepts connections');
   }
