@@ -1,6 +1,9 @@
 const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
-/** Matches names of variables that hold lists of tokens or of headers, or command lines, which may hold a key. */
-const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND|HEADERS)$/;
+/**
+ * Matches names of variables that hold lists of tokens or of headers, an address with a password, or command lines,
+ * which may hold a key.
+ */
+const HOLDS_SECRETS = /^QUEUE_(?:TOKENS|JOURNAL)$|_(?:ARGS|COMMAND|HEADERS)$/;
 /** Matches a flag of a command line whose values are secrets, such as `--api-key`, together with these values. */
 const SECRET_ARGUMENTS = /--?[\w-]*(?:key|token|secret|password)(?:=|\s+)((?:(?!-)\S+\s*)+)/gi;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
@@ -33,9 +36,16 @@ function secretsIn(name: string, value: string): string[] {
   if (!HOLDS_SECRETS.test(name)) return [];
   if (name.endsWith('_HEADERS')) return listed(value).map((pair) => pair.replace(/^[^=]*=/, ''));
   if (name === 'QUEUE_TOKENS') return listed(value).map((entry) => entry.slice(entry.lastIndexOf(':') + 1));
+  if (name === 'QUEUE_JOURNAL') return passwordIn(value);
   return [...value.matchAll(SECRET_ARGUMENTS)].flatMap(([, words = '']) =>
     words.split(/\s+/).map((word) => word.replaceAll(/["']/g, '')),
   );
+}
+
+/** Returns the password of an address, as it stands there and as it is meant. */
+function passwordIn(address: string): string[] {
+  const [, password = ''] = /:\/\/[^/@]*?:([^/]*)@/.exec(address) ?? [];
+  return [password, URL.canParse(address) ? decodeURIComponent(new URL(address).password) : password];
 }
 
 function listed(text: string): string[] {

@@ -19,6 +19,18 @@ test('a secret is hidden whole, whatever blanks its variable has around it and w
   expect(hide('sk-1 sk-1-long hf_abc')).toBe('(secret) (secret) (secret)');
 });
 
+test('the password of a journal is hidden, as it stands in its address and as it is meant', () => {
+  const hide = secretHider({
+    QUEUE_JOURNAL: 'postgres://queue:a%26bcd@db.internal:5432/queue?sslmode=require',
+  });
+  expect(hide('postgres://queue:a%26bcd@db.internal:5432/queue: no role "queue" with a&bcd')).toBe(
+    'postgres://queue:(secret)@db.internal:5432/queue: no role "queue" with (secret)',
+  );
+  expect(secretHider({ QUEUE_JOURNAL: 'file:/var/lib/journal' })('file:/var/lib/journal')).toBe(
+    'file:/var/lib/journal',
+  );
+});
+
 test('secrets inside command lines, lists of tokens and headers are hidden too', () => {
   const hide = secretHider({
     VLLM_EXTRA_ARGS: '--api-key "sk-one" sk-two --max-model-len 4096 --hf-token=hf_three',
