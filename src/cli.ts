@@ -67,7 +67,7 @@ withQueueOptions(program.command('queue'))
   .description('Start a queue and its HTTP API, for workers on other machines.')
   .option(
     '--journal <address>',
-    'where every commit is stored too: postgres://… or file:PATH (variable QUEUE_JOURNAL)',
+    'where every commit is stored too: postgres://…, s3://… or file:PATH (variable QUEUE_JOURNAL)',
   )
   .option('--follow', 'wait until the owner of the journal is gone, then take over (variable QUEUE_FOLLOW)')
   .addHelpText('after', queueVariablesText)
