@@ -112,16 +112,25 @@ export class World {
   readonly told: Told[] = [];
   /** The wires between processes that exist, by home and port. */
   readonly #links = new Map<string, Wire>();
-  mostLinkBytes = 0;
+  /** All wires between processes that there have been. */
+  readonly #linkWires: Wire[] = [];
   #fence = 0;
   #instances = 0;
   isCalm = false;
+  /** Whether callers read at all. */
+  reads = true;
+  readonly #unread: (() => void)[] = [];
 
   constructor(clock: VirtualClock, random: Random, { homes, workers }: { homes: number; workers: number }) {
     this.clock = clock;
     this.random = random;
     for (let home = 0; home < homes; home++) this.begin(home);
     for (let n = 0; n < workers; n++) this.workers.push(new TestWorker(this, `w${n}`));
+  }
+
+  /** The most bytes that were on their way between two processes at a time. */
+  get mostLinkBytes(): number {
+    return Math.max(...this.#linkWires.map(({ mostBytes }) => mostBytes));
   }
 
   get alive(): Process[] {
@@ -181,6 +190,11 @@ export class World {
     this.clock.setTimeout(() => void this.#read(worker, told), this.random.below(40));
   }
 
+  /** Lets callers go on that did not read. */
+  resume(): void {
+    for (const goOn of this.#unread.splice(0)) goOn();
+  }
+
   /** Breaks the link by which a home has the sockets of another process. */
   breakLink(): void {
     const links = [...this.#links.values()];
@@ -219,6 +233,10 @@ export class World {
     opened.attach({
       write: (data) => {
         this.#received(told, data);
+        if (!this.reads) {
+          this.#unread.push(() => opened.reads());
+          return false;
+        }
         if (this.isCalm || !this.random.chance(0.05)) return true;
         this.clock.setTimeout(() => home.isAlive && opened.reads(), this.random.wait(200));
         return false;
@@ -246,6 +264,7 @@ export class World {
     const wire = new Wire(this);
     const name = `${home.instance} ${port.instance}`;
     this.#links.set(name, wire);
+    this.#linkWires.push(wire);
     home.wires.add(wire);
     port.wires.add(wire);
     let atPort: LinkEvents | null = null;
@@ -265,7 +284,6 @@ export class World {
       },
       closed: () => {
         home.wires.delete(wire);
-        this.mostLinkBytes = Math.max(this.mostLinkBytes, wire.mostBytes);
         if (home.isAlive) atHome?.closed();
         this.#links.delete(name);
         this.clock.setTimeout(() => this.#dial(home, port), 50 + this.random.below(500));

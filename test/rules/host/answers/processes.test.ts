@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { QUEUE_HOME } from '../../../../src/protocol/index.ts';
+import { bounds, QUEUE_HOME } from '../../../../src/protocol/index.ts';
 import { World } from '../../../support/answer-processes.ts';
 import { Random } from '../../../support/random.ts';
 import { VirtualClock } from '../../../support/virtual-clock.ts';
@@ -69,6 +69,24 @@ test.each(seeds)(
     expectNothingHeld(world);
   },
 );
+
+test('a caller that does not read holds its worker back, and the processes between them keep little', async () => {
+  const clock = new VirtualClock();
+  const world = new World(clock, new Random(1, 'world'), { homes: 3, workers: 1 });
+  await clock.advance(500);
+  world.reads = false;
+  for (let n = 0; n < 6; n++) world.begins(world.workers[0]!, 20 * MIB);
+  await clock.advance(20_000);
+  const most = bounds.ANSWER_WINDOW_BYTES + (20 * MIB) / 8;
+  expect(world.mostLinkBytes).toBeGreaterThan(0);
+  expect(world.mostLinkBytes).toBeLessThan(world.told.length * most);
+  expect(world.told.every(({ received }) => received < 2 * most)).toBe(true);
+  world.reads = true;
+  world.resume();
+  await clock.advance(60_000);
+  expect(world.told.map(({ end, fault }) => [end, fault])).toEqual(world.told.map(() => ['whole', null]));
+  expectNothingHeld(world);
+});
 
 function expectNothingHeld(world: World): void {
   expect(world.workers.map(({ answers }) => answers.isIdle)).toEqual(world.workers.map(() => true));
