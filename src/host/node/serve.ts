@@ -149,6 +149,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
       bindings: { ...settings, TOKENS: JSON.stringify(configuredTokens(env)) },
       peers_secret: peersSecret(settings.FILE_KEY_SECRET),
     }),
+    problem: () => owner?.problem ?? null,
     peers: (gateways) => objects.relays.peers.set(gateways, null),
     log,
   });
@@ -167,6 +168,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     fatal: failed.resolve,
   });
   objects.relays.peers.join(randomUUID(), peersSecret(settings.FILE_KEY_SECRET));
+  owner?.onPause(() => links.pause('the queue cannot reach its journal'));
   void owner?.lost.then(failed.resolve);
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
   const server = await createServer({

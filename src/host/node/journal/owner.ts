@@ -27,7 +27,7 @@ export class Owner {
   readonly #lease: HeldLease;
   readonly #snapshots: SnapshotSchedule;
   readonly #lost = Promise.withResolvers<Error>();
-  #paused: (error: Error) => void = () => {};
+  readonly #paused: ((error: Error) => void)[] = [];
 
   constructor(parts: OwnerParts) {
     const { journal, claim, log } = parts;
@@ -47,7 +47,7 @@ export class Owner {
       log,
     });
     this.#lease = new HeldLease(journal, { epoch: entry.epoch, address }, renewedAt, {
-      ranOut: (error) => this.#paused(error),
+      ranOut: (error) => this.#pause(error),
       taken: () => void this.#lookForOwner(),
       now: () => performance.now(),
       log,
@@ -74,9 +74,9 @@ export class Owner {
     return this.#writer.last;
   }
 
-  /** Sets what is called when nothing may leave any more: the objects end, and begin again when it may. */
+  /** Adds what is called when nothing may leave any more: the objects end, and begin again when it may. */
   onPause(paused: (error: Error) => void): void {
-    this.#paused = paused;
+    this.#paused.push(paused);
   }
 
   /** Takes the commits of one database. @param database its path below the folder of databases, with `/` */
@@ -135,9 +135,13 @@ export class Owner {
     }
   }
 
+  #pause(error: Error): void {
+    for (const paused of this.#paused) paused(error);
+  }
+
   #lose(loss: Loss): void {
     this.stop();
-    this.#paused(new JournalUnreachable());
+    this.#pause(new JournalUnreachable());
     this.#lost.resolve(LOST[loss]);
   }
 }

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Objects } from '../../../asking/objects.ts';
 import type { Log } from '../../../durable/host.ts';
+import { HttpError, retryAfter } from '../../../gateway/errors.ts';
 import { dialledHere } from '../../../gateway/objects/sockets.ts';
 import { type BrokenReason, CLOSE } from '../../../protocol/index.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
@@ -31,6 +32,8 @@ interface LinksParts {
   objects(): Objects;
   /** What each gateway process is told of the settings. */
   welcome(): Omit<Welcome, 'type' | 'home'>;
+  /** Why the objects must not be asked now, as another process may have become the owner; null: they may. */
+  problem(): Error | null;
   /** Takes the gateway processes that are linked now. */
   peers(peers: readonly Peer[]): void;
   log: Log;
@@ -79,8 +82,14 @@ export class Links implements RelaysElsewhere {
    * Opens the link of a gateway process.
    * @param watch watches the token with which it dials: calls its argument once the token is not good any more
    * @returns the response to its request
+   * @throws HttpError 503 while the objects must not be asked, so that it dials the next address
    */
   open(dialling: Dialling, watch: (over: (error: Error) => void) => () => void): Response {
+    if (this.#parts.problem() !== null) {
+      const message =
+        'This queue cannot reach its journal, so that another process may have become the owner meanwhile.';
+      throw new HttpError(503, message, 'journal_unreachable', retryAfter(1));
+    }
     const take = (webSocket: WebSocket) => this.#take(webSocket, dialling, watch);
     return new UpgradeResponse(take, () => {}, MOST_LINK_BYTES);
   }
@@ -124,11 +133,21 @@ export class Links implements RelaysElsewhere {
   /** Ends all links: the gateway processes dial the next owner, and ask it what was not answered. */
   close(): void {
     this.#hasEnded = true;
-    for (const open of this.#open.values()) {
-      clearInterval(open.timer);
-      open.socket.closeNow(CLOSE.restarting, 'the queue restarts');
+    this.pause('the queue restarts');
+  }
+
+  /**
+   * Ends the links that there are, so that the gateway processes look for the owner at all of their addresses. The
+   * objects close the sockets that are piped to them.
+   */
+  pause(why: string): void {
+    for (const { home, timer, socket } of this.#open.values()) {
+      clearInterval(timer);
+      socket.closeNow(CLOSE.restarting, why);
+      this.#homes.leave(home);
     }
     this.#open.clear();
+    this.#tellPeers();
   }
 
   #take(webSocket: WebSocket, dialling: Dialling, watch: (over: (error: Error) => void) => () => void): void {

@@ -24,7 +24,7 @@ interface HeldObjectsParts {
 export interface ActingOwner {
   /** Why nothing may leave the objects now; null: it may. */
   readonly problem: Error | null;
-  /** Sets what is called when nothing may leave any more. */
+  /** Adds what is called when nothing may leave any more. */
   onPause(paused: (error: Error) => void): void;
   /** Takes the commits of one database. @param database its path below the folder of databases, with `/` */
   commitsOf(database: string): CommitTaker;

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { afterEach, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
+import { onceMore } from '../../../../../src/asking/once-more.ts';
 import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
 import { encode, OBJECT_HEADER, OPENED_HEADER } from '../../../../../src/host/node/link/messages.ts';
@@ -169,6 +170,28 @@ it('refuses calls once the link has been away for 30 seconds', async () => {
   await refused;
   expect(link.away).toMatchObject({ refuses: true });
   await expect(objects.queue('q').get('b', null)).rejects.toMatchObject({ code: 'queue_away' });
+});
+
+it('turns to another owner when its own must not be asked, and asks that one what was not answered', async () => {
+  let problem: Error | null = null;
+  const first = await startOwner(
+    { queue: () => ({ get: () => new Promise(() => {}) }) as never },
+    0,
+    () => problem,
+  );
+  open.push(first);
+  const second = await owner({ get: async () => 'of the second' });
+  const { link, objects, welcomes } = await linked([first.server.url, second.server.url]);
+  const asked = onceMore(() => objects.queue('q').get('a', null));
+  problem = new Error('the lease has run out');
+  first.links.pause('its lease has run out');
+  expect(await asked).toBe('of the second');
+  expect(await link.whenLinked()).toBe(second.server.url);
+  expect(welcomes).toHaveLength(2);
+  // It is asked again once it may be.
+  problem = null;
+  await second.close();
+  await until(() => welcomes.length === 3, 'the first one is linked again');
 });
 
 it('passes over an owner that is none, and one that does not answer', async () => {

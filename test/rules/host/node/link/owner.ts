@@ -18,11 +18,19 @@ export interface Owner {
   close(): Promise<void>;
 }
 
-/** @param port of an owner that was there before; left out: a free one */
-export async function startOwner(objects: Partial<Objects>, port = 0): Promise<Owner> {
+/**
+ * @param port of an owner that was there before; left out: a free one
+ * @param problem why the objects must not be asked
+ */
+export async function startOwner(
+  objects: Partial<Objects>,
+  port = 0,
+  problem: () => Error | null = () => null,
+): Promise<Owner> {
   const links = new Links({
     objects: () => objects as Objects,
     welcome: () => ({ bindings: { TOKENS: '[]', FILE_KEY_SECRET: 'secret' }, peers_secret: 'peers' }),
+    problem,
     peers: () => {},
     log: () => {},
   });
