@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import type { QueueAtWork } from '../host/node/serve.ts';
-import { addToken, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
+import { addToken, type QueueOptions, readQueueSettings, refuseToFollow } from '../host/node/settings.ts';
 import { startQueueProcesses } from '../host/node/start.ts';
 import {
   createLogger,
@@ -57,6 +57,7 @@ export async function runUpFleet(
     );
     const { spec } = await readFleetFile(path, env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
+    refuseToFollow(settings);
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);

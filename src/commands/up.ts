@@ -9,6 +9,7 @@ import {
   type QueueOptions,
   queueVariables,
   readQueueSettings,
+  refuseToFollow,
   withOptions,
 } from '../host/node/settings.ts';
 import { startQueueProcesses } from '../host/node/start.ts';
@@ -52,6 +53,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     checkVariables(options, env, enginePort);
     const engine = chooseEngine(env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
+    refuseToFollow(settings);
     const own = makeToken('up', ['worker', 'read']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);

@@ -193,13 +193,46 @@ describe('an owner', () => {
     worker.process.kill('SIGTERM');
   });
 
-  it('is refused before anything is written where the address is none', async () => {
-    const process = cli(['queue', '--port', '0', '--state', stateFolder(), '--journal', 'mysql://a/b']);
+  it('ends where the journal stays out of reach, and says so meanwhile', async () => {
+    const address = `postgres://me:secret@127.0.0.1:${await freePort()}/queue`;
+    const args = ['queue', '--port', '0', '--state', stateFolder(), '--journal', address];
+    const [patient, ended] = [cli(args), cli(args)];
+    await ended.waitForLine(/the journal cannot be reached; it is tried for 30 s/);
+    ended.kill('SIGTERM');
+    expect((await ended.exited).code).toBe(EXIT.ok);
+    expect((await patient.exited).code).toBe(EXIT.configuration);
+    expect(patient.output()).toContain('The journal cannot be reached: ');
+    expect(patient.output()).not.toContain('secret');
+  });
+});
+
+describe('a queue is refused in words', () => {
+  const refused = async (args: string[], env: NodeJS.ProcessEnv = {}) => {
+    const process = cli([...args, '--port', '0', '--state', stateFolder()], env);
     expect((await process.exited).code).toBe(EXIT.configuration);
-    expect(process.output()).toContain('begins with none of');
-    const follows = cli(['queue', '--port', '0', '--state', stateFolder(), '--follow']);
-    expect((await follows.exited).code).toBe(EXIT.configuration);
-    expect(follows.output()).toContain('name the journal');
+    expect(process.output()).not.toMatch(/ at .*:\d+:\d+/);
+    return process.output();
+  };
+
+  it('where the address of the journal is none', async () => {
+    expect(await refused(['queue', '--journal', 'mysql://a/b'])).toContain('begins with none of');
+  });
+
+  it('where there is nothing to follow', async () => {
+    expect(await refused(['queue', '--follow'])).toContain('name the journal');
+  });
+
+  it('where it would have to wait for its turn and starts with its workers', async () => {
+    const env = { QUEUE_JOURNAL: journal, QUEUE_FOLLOW: 'true', ENGINE: 'simulator', VLLM_MODEL: 'tiny' };
+    expect(await refused(['up'], env)).toContain('cannot follow a journal');
+  });
+
+  it('where its port is taken', async () => {
+    const one = await startMember(journal);
+    await untilOwner(one);
+    const two = await startMember(journal, { port: one.port });
+    expect((await two.process.exited).code).toBe(EXIT.portInUse);
+    expect(two.process.output()).toContain(`Port ${one.port}`);
   });
 });
 

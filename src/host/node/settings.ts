@@ -87,6 +87,15 @@ export async function readQueueSettings(
   return settings;
 }
 
+/** Refuses to follow in a command that needs its queue at once. @throws UserError */
+export function refuseToFollow({ follow }: QueueSettings): void {
+  if (!follow) return;
+  throw new UserError(
+    'A queue that is started together with its workers cannot follow a journal: leave QUEUE_FOLLOW out here, and start ' +
+      'the process that follows with "worker-vllm queue --follow".',
+  );
+}
+
 /** Adds a token that a command made for itself. */
 export function addToken(settings: QueueSettings, entry: TokenEntry): void {
   settings.tokens = [...settings.tokens, entry];

@@ -4,6 +4,7 @@ import type { Log } from '../../../durable/host.ts';
 import { UserError } from '../../../process/index.ts';
 import { assertUsable } from '../../../state/check.ts';
 import { lockState, makeFolder } from '../../../state/folder.ts';
+import { listenError } from '../listen-error.ts';
 import { type Claim, Follower } from './follower.ts';
 import { FollowerServer } from './follower-server.ts';
 import { LEASE_MS } from './held-lease.ts';
@@ -42,13 +43,13 @@ export async function becomeOwner(settings: JournalSettings, log: Log, ended: Ab
   const { stateDir } = settings;
   const journal = await journalAt(settings.journal);
   try {
-    await reach(journal, log, ended);
+    await reach(() => journal.open(), log, ended);
     await makeFolder(stateDir);
     const lock = await lockState(stateDir);
     try {
       const place = await readPlace(stateDir);
       if (place === null) await assertUsable(stateDir);
-      const follower = await Follower.open({ journal, stateDir, log });
+      const follower = await reach(() => Follower.open({ journal, stateDir, log }), log, ended);
       // The lock shows that the process which wrote these files is gone, even if its lease still runs.
       const ownEpoch = place?.mayBeAhead ? place.epoch : 0;
       const watch = new LeaseWatch();
@@ -86,12 +87,15 @@ interface Waiting {
   ended: AbortSignal;
 }
 
-/** Opens the journal, and tries again for a while if it cannot be reached. */
-async function reach(journal: Journal, log: Log, ended: AbortSignal): Promise<void> {
+/**
+ * Does something with the journal, and tries again for a while if that fails.
+ * @throws UserError at the end of that time; the reason of `ended`
+ */
+async function reach<T>(act: () => Promise<T>, log: Log, ended: AbortSignal): Promise<T> {
   const deadline = performance.now() + REACH_WITHIN_MS;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await journal.open();
+      return await act();
     } catch (error) {
       const { message } = error as Error;
       if (error instanceof UserError) throw error;
@@ -112,25 +116,28 @@ async function reach(journal: Journal, log: Log, ended: AbortSignal): Promise<vo
 
 /** Becomes the owner once an earlier one's lease has run out. @throws UserError if that one goes on renewing it */
 async function claimAlone(waiting: Waiting): Promise<Claim> {
+  const { journal, log, ended } = waiting;
   const deadline = performance.now() + LEASE_MS + FOLLOW_EVERY_MS;
   for (;;) {
-    const claim = await tryClaim(waiting);
+    const claim = await reach(() => tryClaim(waiting), log, ended);
     if (claim !== null) return claim;
-    if (performance.now() >= deadline) {
-      const lease = await waiting.journal.lease();
+    const lease = performance.now() >= deadline ? await reach(() => journal.lease(), log, ended) : null;
+    if (lease?.isAlive) {
       throw new UserError(
-        `The journal has an owner already${lease?.address ? `, at ${lease.address}` : ''}. Start this queue with ` +
+        `The journal has an owner already${lease.address ? `, at ${lease.address}` : ''}. Start this queue with ` +
           '--follow (QUEUE_FOLLOW=true) to take over when that one is gone, or name another journal.',
       );
     }
-    await sleep(LEASE_EVERY_MS, null, { signal: waiting.ended });
+    await sleep(LEASE_EVERY_MS, null, { signal: ended });
   }
 }
 
 /** Follows the owner until it is gone. */
 async function follow(waiting: Waiting, settings: JournalSettings): Promise<Claim> {
   const { journal, follower, log, ended } = waiting;
-  const server = await FollowerServer.listen(settings, () => follower.place);
+  const server = await FollowerServer.listen(settings, () => follower.place).catch((error) => {
+    throw listenError(error, settings, 'QUEUE');
+  });
   const snapshots = new SnapshotSchedule(journal, FOLLOWER_PACE, {
     place: () => follower.place,
     save: () => follower.saveSnapshot(),

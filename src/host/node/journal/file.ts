@@ -24,6 +24,7 @@ const LEFT_AFTER_MS = 3_600_000;
 interface StoredLease extends Lease {
   /** The end of the lease by the clock of the machine, epoch ms. */
   until: number;
+  ttlMs: number;
 }
 
 /**
@@ -101,7 +102,9 @@ export class FileJournal implements Journal {
     const stored = await this.#storedLease();
     if (stored && stored.epoch > lease.epoch) return false;
     const written = await this.#write(async (file) => {
-      await file.writeFile(JSON.stringify({ ...lease, until: Date.now() + ttlMs } satisfies StoredLease));
+      await file.writeFile(
+        JSON.stringify({ ...lease, until: Date.now() + ttlMs, ttlMs } satisfies StoredLease),
+      );
     });
     await rename(written, join(this.#folder, 'lease.json'));
     return true;
@@ -110,8 +113,10 @@ export class FileJournal implements Journal {
   async lease(): Promise<(Lease & { isAlive: boolean }) | null> {
     const stored = await this.#storedLease();
     if (!stored) return null;
-    const { epoch, address, until } = stored;
-    return { epoch, address, isAlive: Date.now() < until };
+    const { epoch, address, until, ttlMs } = stored;
+    const leftMs = until - Date.now();
+    // More than it had at first is left where the clock was set back.
+    return { epoch, address, isAlive: leftMs > 0 && leftMs <= ttlMs };
   }
 
   async saveSnapshot({ seq, chunks }: Snapshot): Promise<void> {
