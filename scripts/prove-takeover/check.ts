@@ -55,7 +55,7 @@ export function check(lines: readonly Line[], final: FinalState, limits: Limits)
     'jobs that changed after their end': changedJobs(operations, final),
     'fences that do not rise': [...fencesOfJobs(final), ...fencesOfQueue(operations, final)],
     'ids given twice': idsTwice(operations),
-    'limits exceeded': [...tooManyAtOnce(operations, limits), ...tooManyTokens(operations, limits)],
+    'limits exceeded': [...tooManyAtOnce(operations, limits), ...tooManyTokens(operations, lines, limits)],
     'usage wrong': [...wrongUsage(operations, final), ...wrongUsageReads(operations)],
     'journal out of order': journalOrder(final),
     'owner and follower differ': [...final.differences],

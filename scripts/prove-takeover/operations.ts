@@ -41,7 +41,10 @@ export type Outcome =
   | { type: 'fail' | 'unknown'; why: string; chat?: SeenChat };
 
 /** A line of the operation log; `at` is in ms since the run began, on a clock that no fault changes. */
-export type Line = { op: number; at: number } & (({ type: 'invoke' } & Call) | Outcome);
+export type Line = { at: number } & (
+  | ({ op: number } & (({ type: 'invoke' } & Call) | Outcome))
+  | { type: 'fault' | 'healed'; name: string }
+);
 
 /** A call and its end; `end` is null where the run ended first. */
 export interface Operation {
@@ -83,6 +86,11 @@ export class OperationLog {
     return outcome;
   }
 
+  /** Notes that a fault is done, or over. */
+  note(type: 'fault' | 'healed', name: string): void {
+    this.#lines.push({ at: performance.now(), type, name });
+  }
+
   /** Appends to the file what came since the last time. */
   flush(): void {
     const lines = this.#lines.slice(this.#written).map((line) => `${JSON.stringify(line)}\n`);
@@ -94,7 +102,9 @@ export class OperationLog {
 /** Joins each call with its end. */
 export function operationsOf(lines: readonly Line[]): Operation[] {
   const byOp = new Map<number, Operation>();
-  for (const { op, at, ...line } of lines) {
+  for (const { at, ...noted } of lines) {
+    if (!('op' in noted)) continue;
+    const { op, ...line } = noted;
     if (line.type === 'invoke') {
       const { type: _, ...call } = line;
       byOp.set(op, { op, from: at, call: call as Call, end: null });

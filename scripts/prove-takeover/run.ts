@@ -146,6 +146,7 @@ export class Run {
       if (performance.now() > until) return;
       this.#fault = name;
       say(`${this.#now}: ${name}, the owner is ${owner.machine}`);
+      this.#log.note('fault', name);
       await FAULTS[name]!({
         cluster: this.#cluster,
         owner,
@@ -155,6 +156,7 @@ export class Run {
       });
       this.#figures.faults[name] = (this.#figures.faults[name] ?? 0) + 1;
       await this.#cluster.heal();
+      this.#log.note('healed', name);
     }
   }
 
@@ -265,7 +267,7 @@ export class Run {
       lines.flatMap((line) => (line.type === 'invoke' && line.kind === 'chat' ? [line.op] : [])),
     );
     for (const line of lines) {
-      if (!chats.has(line.op)) continue;
+      if (!('op' in line) || !chats.has(line.op)) continue;
       if (line.type === 'ok') this.#figures.chats.whole += 1;
       if (line.type === 'unknown') this.#figures.chats.broken += 1;
       if (line.type === 'fail') this.#figures.chats.refused += 1;

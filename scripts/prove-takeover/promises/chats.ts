@@ -1,5 +1,5 @@
 import type { Limits } from '../check.ts';
-import type { Operation } from '../operations.ts';
+import type { Line, Operation } from '../operations.ts';
 import { cut, ms, textOf } from './lookups.ts';
 
 /** What clients may hear late, of answers on their way over a loaded machine, ms. */
@@ -39,11 +39,23 @@ export function tooManyAtOnce(operations: readonly Operation[], { running }: Lim
   return exceeded;
 }
 
-/** Answers that begin and end within a minute have used all of their tokens within it. */
-export function tooManyTokens(operations: readonly Operation[], { tokensPerMinute }: Limits): string[] {
+/**
+ * Answers that begin and end within a minute have used all of their tokens within it. Minutes are counted by the clock of
+ * the owner, so those in which a clock was set are left out.
+ */
+export function tooManyTokens(
+  operations: readonly Operation[],
+  lines: readonly Line[],
+  { tokensPerMinute }: Limits,
+): string[] {
+  const clocks = lines.filter(
+    (line) => (line.type === 'fault' || line.type === 'healed') && line.name.startsWith('clock-'),
+  );
+  const hasClockFault = (from: number, to: number) => clocks.some(({ at }) => at >= from && at <= to);
   const whole = limitedChats(operations).filter(({ isWhole }) => isWhole);
   const exceeded: string[] = [];
   for (const { from } of whole) {
+    if (hasClockFault(from, from + WINDOW_MS)) continue;
     const within = whole.filter((other) => other.from >= from && other.chat.lastAt <= from + WINDOW_MS);
     const sum = within.reduce((total, { chat }) => total + chat.totalTokens, 0);
     if (sum > tokensPerMinute)

@@ -199,8 +199,11 @@ describe('the checker', () => {
 
   it('finds a job that changed after its end', () => {
     const log = new Log().submit(0, 'a').read(100, 'a', succeeded('a', 1));
-    const later = succeeded('a', 1, { settledAt: 'later' });
-    expect(brokenBy(log, finalOf({ a: later }))).toEqual(['jobs that changed after their end']);
+    const failed = finalOf({ a: succeeded('a', 1, { state: 'failed' }) });
+    failed.usage.jobs.requests += 1;
+    expect(brokenBy(log, failed)).toContain('jobs that changed after their end');
+    // When its clock is set back, the queue moves the times that it knows.
+    expect(brokenBy(log, finalOf({ a: succeeded('a', 1, { settledAt: 'earlier' }) }))).toEqual([]);
     const pending = succeeded('a', 1, { state: 'pending', text: null, settledAt: null });
     log.read(200, 'a', pending);
     expect(brokenBy(log, finalOf({ a: succeeded('a', 1) }))).toEqual(['jobs that changed after their end']);
@@ -255,6 +258,8 @@ describe('the checker', () => {
   it('finds more tokens in any minute than a token may use', () => {
     const log = new Log().chat(30_000, 32_000, 600).chat(80_000, 82_000, 600);
     expect(brokenBy(log, finalOf({}, chatsOf(2)))).toEqual(['limits exceeded']);
+    log.lines.push({ at: 50_000, type: 'fault', name: 'clock-owner' });
+    expect(brokenBy(log, finalOf({}, chatsOf(2)))).toEqual([]);
     const apart = new Log().chat(30_000, 32_000, 600).chat(90_000, 92_000, 600);
     expect(brokenBy(apart, finalOf({}, chatsOf(2)))).toEqual([]);
   });
