@@ -1,5 +1,5 @@
 import { type Line, operationsOf, type SeenJob } from './operations.ts';
-import { tooManyAtOnce, tooManyTokens, wrongChats } from './promises/chats.ts';
+import { brokenChats, tooManyAtOnce, tooManyTokens, wrongChats } from './promises/chats.ts';
 import { fencesOfJobs, fencesOfQueue } from './promises/fences.ts';
 import { changedJobs, idsTwice, lostJobs, refusedJobs, settledTwice, wrongJobs } from './promises/jobs.ts';
 import { wrongUsage, wrongUsageReads } from './promises/usage.ts';
@@ -34,6 +34,7 @@ export const PROMISES = [
   'acknowledged jobs that are lost',
   'refused jobs that are there',
   'wrong answers',
+  'begun answers that broke off',
   'jobs settled twice',
   'jobs that changed after their end',
   'fences that do not rise',
@@ -51,6 +52,7 @@ export function check(lines: readonly Line[], final: FinalState, limits: Limits)
     'acknowledged jobs that are lost': lostJobs(operations, final),
     'refused jobs that are there': refusedJobs(operations, final),
     'wrong answers': [...wrongJobs(operations, final), ...wrongChats(operations)],
+    'begun answers that broke off': brokenChats(operations, lines),
     'jobs settled twice': settledTwice(final),
     'jobs that changed after their end': changedJobs(operations, final),
     'fences that do not rise': [...fencesOfJobs(final), ...fencesOfQueue(operations, final)],

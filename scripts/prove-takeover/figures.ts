@@ -13,8 +13,8 @@ export function figuresOf(runs: readonly Figures[]): string {
     ['jobs acknowledged', sum(({ acknowledged }) => acknowledged)],
     ['entries in the journal', sum(({ entries }) => entries)],
     ['chats answered whole', sum(({ chats }) => chats.whole)],
-    ['chats that broke off', sum(({ chats }) => chats.broken)],
-    ['chats refused', sum(({ chats }) => chats.refused)],
+    ['chats that broke off after they had begun', sum(({ chats }) => chats.broken)],
+    ['chats refused, or lost before they began', sum(({ chats }) => chats.refused)],
     ...[...faults].map(([name, count]): FigureRow => [`fault ${name}`, count]),
   ];
   for (const how of ['kill', 'term', 'stop', 'partition']) {

@@ -269,8 +269,7 @@ export class Run {
     for (const line of lines) {
       if (!('op' in line) || !chats.has(line.op)) continue;
       if (line.type === 'ok') this.#figures.chats.whole += 1;
-      if (line.type === 'unknown') this.#figures.chats.broken += 1;
-      if (line.type === 'fail') this.#figures.chats.refused += 1;
+      else if (line.type !== 'invoke') this.#figures.chats['chat' in line ? 'broken' : 'refused'] += 1;
     }
   }
 

@@ -20,6 +20,21 @@ export function wrongChats(operations: readonly Operation[]): string[] {
   return wrong;
 }
 
+/** An answer that has begun breaks off only with the gateway that passes it on. */
+export function brokenChats(operations: readonly Operation[], lines: readonly Line[]): string[] {
+  const kills = lines.filter((line) => line.type === 'fault' && line.name === 'kill-gateways');
+  const ends = lines.filter((line) => line.type === 'healed' && line.name === 'kill-gateways');
+  return operations.flatMap(({ op, call, end }) => {
+    if (call.kind !== 'chat' || end?.type !== 'unknown' || !end.chat) return [];
+    const isExplained = kills.some(
+      ({ at }, n) => end.at >= at && end.at <= (ends[n]?.at ?? Infinity) + SLACK_MS,
+    );
+    return isExplained
+      ? []
+      : [`chat ${op} at ${ms(end.at)}, after ${end.chat.text.length} characters: ${end.why}`];
+  });
+}
+
 /** Answers whose tokens come at the same time run at the same time. */
 export function tooManyAtOnce(operations: readonly Operation[], { running }: Limits): string[] {
   const changes = limitedChats(operations)

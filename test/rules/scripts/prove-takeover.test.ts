@@ -182,12 +182,19 @@ describe('the checker', () => {
       ['ok', whole + whole],
       ['unknown', whole.slice(1)],
     ] as const) {
-      expect(brokenBy(new Log().chat(0, 100, 10, { type, text }), finalOf({}, chatsOf(1)))).toEqual([
-        'wrong answers',
-      ]);
+      const broken = brokenBy(new Log().chat(0, 100, 10, { type, text }), finalOf({}, chatsOf(1)));
+      expect(broken).toContain('wrong answers');
     }
-    const begun = new Log().chat(0, 100, 10, { type: 'unknown', text: whole.slice(0, 5) });
-    expect(brokenBy(begun, finalOf({}, chatsOf(1)))).toEqual([]);
+  });
+
+  it('finds an answer that broke off after it had begun, unless a gateway was killed', () => {
+    const log = new Log().chat(1000, 2000, 10, { type: 'unknown', text: textOf('chat').slice(0, 5) });
+    const final = finalOf({}, chatsOf(1));
+    expect(brokenBy(log, final)).toEqual(['begun answers that broke off']);
+    log.lines.push({ at: 1500, type: 'fault', name: 'kill-gateways' });
+    expect(brokenBy(log, final)).toEqual([]);
+    log.lines.push({ at: 1600, type: 'healed', name: 'kill-gateways' });
+    expect(brokenBy(log, final)).toEqual(['begun answers that broke off']);
   });
 
   it('finds a job that was settled twice', () => {
