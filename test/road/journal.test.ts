@@ -15,7 +15,16 @@ import {
 } from '../support/journal-road.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { chatJob, cli, readyWorker, settled, stateFolder, submit, tearDown } from '../support/road.ts';
+import {
+  chatJob,
+  cli,
+  readyWorker,
+  settled,
+  stateFolder,
+  submit,
+  tearDown,
+  untilReady,
+} from '../support/road.ts';
 
 let folder: string;
 let journal: string;
@@ -189,6 +198,8 @@ describe('an owner', () => {
     const text = await stream.text();
     expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
     expect(text).toContain('data: [DONE]');
+    // The worker's pauses between its dials have grown.
+    await untilReady(one.url, 'w');
     expect((await settled(one.url, 'taken')).state).toBe('succeeded');
     worker.process.kill('SIGTERM');
   });

@@ -170,10 +170,11 @@ export class Follower {
         },
       );
       this.#replica.close();
+      const failedAt = this.place.seq;
       const place = await restoreSnapshot(journal, stateDir, this.#id!);
       this.#replica = new Replica(join(stateDir, 'data'), place);
-      // From the same place it would fail at the same entry.
-      if (place.seq === this.#madeAt) throw unusable(error);
+      // Files that fail where they were made would fail there again.
+      if (failedAt === this.#madeAt && place.seq === failedAt) throw unusable(error);
       this.#madeAt = place.seq;
     }
   }

@@ -270,6 +270,19 @@ describe('a follower', () => {
     expect((await one.journal.last()).seq).toBe(2);
   });
 
+  it('gives up where an entry cannot be carried out on the newest snapshot either', async () => {
+    const one = await members.owner();
+    const two = await members.member();
+    await put(one, 1);
+    await two.follow();
+    one.kill();
+    const { seq, epoch } = await one.journal.last();
+    const groups = [{ database: 'a/queue.sqlite', writes: [['INSERT INTO t (n) VALUES (?)', 1]] as const }];
+    const body = encode({ kind: 'commits', stateVersion: 1, groups });
+    await one.journal.append({ seq: seq + 1, epoch, body });
+    await expect(two.follower!.catchUp()).rejects.toThrow(/cannot be carried out from its newest snapshot/);
+  });
+
   it('refuses what a newer version wrote', async () => {
     const one = await members.owner();
     const two = await members.member();
