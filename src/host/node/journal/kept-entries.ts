@@ -28,6 +28,11 @@ export class KeptEntries {
   }
 }
 
+/** Returns whether an entry that was found in the journal is this one. */
+export function isSame(found: Entry, { seq, epoch, body }: Entry): boolean {
+  return found.seq === seq && found.epoch === epoch && Buffer.from(body).equals(found.body);
+}
+
 /** Appends entries again that a server has lost, until another process has appended one of their numbers. */
 export async function appendAgain(journal: Journal, entries: readonly Entry[], log: Log): Promise<void> {
   log('warn', 'the journal had lost entries that it had acknowledged: they are appended again', {
@@ -38,8 +43,10 @@ export async function appendAgain(journal: Journal, entries: readonly Entry[], l
     try {
       await journal.append(entry);
     } catch (error) {
-      // The caller's next append finds out whose entry is there.
       if (!(error instanceof Taken)) throw error;
+      // Another follower may append the same ones. The caller's next append finds out whose entry is there else.
+      const [found] = await journal.read(entry.seq - 1, 1);
+      if (!found || !isSame(found, entry)) return;
     }
   }
 }

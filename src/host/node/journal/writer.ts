@@ -4,7 +4,7 @@ import { doubling } from '../../../process/backoff.ts';
 import type { CommitTaker, Write } from '../storage/recorder.ts';
 import { encode, type Group } from './entry.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
-import { appendAgain, KeptEntries } from './kept-entries.ts';
+import { appendAgain, isSame, KeptEntries } from './kept-entries.ts';
 
 /** An entry takes groups until their values have about this many bytes. */
 const ENTRY_BYTES = 2 ** 20;
@@ -182,7 +182,7 @@ export class JournalWriter {
       if (!(error instanceof Taken)) throw error;
     }
     const [found] = await this.#journal.read(entry.seq - 1, 1);
-    if (found?.seq === entry.seq && isSame(found, entry)) return true;
+    if (found && isSame(found, entry)) return true;
     if (found) throw new JournalLost('replaced');
     await this.#restore(entry.seq - 1);
     return false;
@@ -226,10 +226,6 @@ class JournalLost extends Error {
     super(`the journal is lost: ${loss}`);
     this.loss = loss;
   }
-}
-
-function isSame(found: Entry, entry: Entry): boolean {
-  return found.epoch === entry.epoch && Buffer.from(entry.body).equals(found.body);
 }
 
 function bytesOf(writes: readonly Write[]): number {

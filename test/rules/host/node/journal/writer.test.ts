@@ -161,6 +161,24 @@ describe('the writer of a journal', () => {
     expect(server.entries).toHaveLength(2);
   });
 
+  it('appends nothing on top of another owner who begins while it appends again', async () => {
+    for (const name of ['one', 'two']) {
+      commit(name);
+      await until(() => stored.includes(name), 'it is stored');
+    }
+    server.loseLast(2);
+    const { last } = journal;
+    journal.last = async () => {
+      const place = await last.call(journal);
+      if (place.seq === 1) await server.connect().append({ seq: 2, epoch: 8, body: Uint8Array.of(2) });
+      return place;
+    };
+    commit('three');
+    await until(() => losses.length > 0, 'the loss is told');
+    expect(losses).toEqual(['replaced']);
+    expect(server.entries).toHaveLength(2);
+  });
+
   it('gives up when the server has lost more than this process remembers', async () => {
     commit('one');
     await until(() => stored.length === 1, 'it is stored');
