@@ -3,6 +3,9 @@ import type { SqlValue } from '../../../durable/ports.ts';
 import type { Write } from '../storage/recorder.ts';
 import type { Place } from './journal.ts';
 
+/** Matches the path of a database in a group: the folder of a queue (state/folder.ts) and a kind of object. */
+export const DATABASE = /^(?!\.)[\w%~-]+\/\w+\.sqlite$/;
+
 /** The writes of one commit. */
 export interface Group {
   /** The path of the database below the folder of databases, with `/`: `default/queue.sqlite`. */

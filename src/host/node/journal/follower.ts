@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import type { Log } from '../../../durable/host.ts';
 import { STATE_VERSION } from '../../../durable/ports.ts';
 import { EXIT, UserError } from '../../../process/index.ts';
-import { fileKeySecret, makeFolder } from '../../../state/folder.ts';
+import { fileKeySecret, makeFolder, storeFileKeySecret } from '../../../state/folder.ts';
 import { decode, encode } from './entry.ts';
 import { LEASE_MS } from './held-lease.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
 import { appendAgain, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
-import { Diverged, Replica } from './replica.ts';
+import { Diverged, forgetApplied, Replica } from './replica.ts';
 import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner } from './snapshot.ts';
 
 /** The most entries that are applied in one turn. */
@@ -155,7 +155,7 @@ export class Follower {
   async #apply(entries: readonly Entry[]): Promise<void> {
     const { journal, stateDir, log } = this.#parts;
     const wasEmpty = this.#id === null;
-    for (const { body } of entries) this.#check(body);
+    for (const { body } of entries) await this.#check(body);
     // From the first row on, the folder says whose it is.
     if (wasEmpty) await this.#save();
     try {
@@ -179,10 +179,12 @@ export class Follower {
     }
   }
 
-  #check(body: Uint8Array): void {
+  async #check(body: Uint8Array): Promise<void> {
     const content = decode(body);
     if (content.kind !== 'closed') checkVersion(content.stateVersion);
-    if (content.kind === 'owner') this.#id ??= content.journal;
+    if (content.kind !== 'owner') return;
+    this.#id ??= content.journal;
+    await storeFileKeySecret(this.#parts.stateDir, content.fileKeySecret);
   }
 
   async #saveSometimes(): Promise<void> {
@@ -241,8 +243,10 @@ async function beginJournal(
   if (!hasData) return null;
   const id = local?.journal ?? randomUUID();
   log('info', 'the databases become the first snapshot of the journal', {});
-  await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
+  await forgetApplied(join(stateDir, 'data'));
+  // It comes first: after an end in between, the next start would take the snapshot for another folder's.
   await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: false });
+  await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
   return id;
 }
 

@@ -1,12 +1,13 @@
 import { mkdirSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { openDatabase } from '../../../state/sqlite.ts';
+import { mayPass, withCode } from '../storage/errors.ts';
 import { makeFolder, syncFolder } from '../storage/files.ts';
 import { Statements } from '../storage/statements.ts';
 import { useLog } from '../storage/write-ahead-log.ts';
-import { decode, type Group } from './entry.ts';
+import { DATABASE, decode, type Group } from './entry.ts';
 import type { Entry, Place } from './journal.ts';
 
 /** The most databases that stay open. */
@@ -14,9 +15,6 @@ const MOST_OPEN = 100;
 /** SQLite copies the log of a database into it when it has this many pages. */
 const CHECKPOINT_PAGES = 1000;
 const LOG_BYTES = CHECKPOINT_PAGES * 8192;
-
-/** The path of a database in a group: the folder of a queue (state/folder.ts) and a kind of object. */
-const DATABASE = /^(?!\.)[\w%~-]+\/\w+\.sqlite$/;
 
 /** The error of files that cannot follow the journal any more, and have to be made again from a snapshot. */
 export class Diverged extends Error {}
@@ -27,7 +25,6 @@ interface OpenDatabase {
   statements: Statements;
   /** The last entry that this database has. */
   applied: number;
-  isInTransaction: boolean;
 }
 
 /**
@@ -54,7 +51,7 @@ export class Replica {
 
   /**
    * Applies the entries that follow, all or none of them in each database.
-   * @throws Diverged if they do not follow, or cannot be carried out
+   * @throws Diverged if they do not follow, or cannot be carried out; any other error if that may pass, as on a full disk
    */
   apply(entries: readonly Entry[]): void {
     let place = this.#place;
@@ -65,15 +62,15 @@ export class Replica {
         this.#applyOne(entry, place);
         place = { seq: entry.seq, epoch: entry.epoch };
       }
+      this.#each((one) => {
+        storeApplied(one.database, place.seq);
+        one.database.exec('COMMIT');
+        one.applied = place.seq;
+      });
     } catch (error) {
-      this.#each(({ database }) => database.isTransaction && database.exec('ROLLBACK'));
+      this.#each(({ database }) => database.exec('ROLLBACK'));
       throw error;
     }
-    this.#each((one) => {
-      storeApplied(one.database, place.seq);
-      one.database.exec('COMMIT');
-      one.applied = place.seq;
-    });
     this.#place = place;
     this.#closeSome();
   }
@@ -110,15 +107,15 @@ export class Replica {
   #applyGroup({ database: name, writes }: Group, seq: number): void {
     const one = this.#database(name);
     if (one.applied >= seq) return;
-    if (!one.isInTransaction) {
+    if (!one.database.isTransaction) {
       one.database.exec('BEGIN IMMEDIATE');
-      one.isInTransaction = true;
       this.#changed.add(name);
     }
     for (const [query, ...bindings] of writes) {
       try {
         one.statements.run(query, bindings, () => {});
       } catch (error) {
+        if (mayPass(error)) throw withCode(error, one.path);
         throw new Diverged(`entry ${seq} of the journal cannot be carried out on ${one.path}: ${error}`);
       }
     }
@@ -142,7 +139,6 @@ export class Replica {
       database,
       statements: new Statements(database),
       applied: storedApplied(database),
-      isInTransaction: false,
     };
     this.#open.set(name, opened);
     return opened;
@@ -150,11 +146,7 @@ export class Replica {
 
   /** Ends the transaction of each database that has one. */
   #each(end: (one: OpenDatabase) => unknown): void {
-    for (const one of this.#open.values()) {
-      if (!one.isInTransaction) continue;
-      one.isInTransaction = false;
-      end(one);
-    }
+    for (const one of this.#open.values()) if (one.database.isTransaction) end(one);
   }
 
   #closeSome(): void {
@@ -179,6 +171,16 @@ function storeApplied(database: DatabaseSync, seq: number): void {
 function storedApplied(database: DatabaseSync): number {
   const read = (name: string) => Number(database.prepare(`PRAGMA ${name}`).get()![name]);
   return read('application_id') * HALF + read('user_version');
+}
+
+/** Has the databases of a folder begin at entry 0: those that have followed another journal would skip its entries. */
+export async function forgetApplied(dataDir: string): Promise<void> {
+  const names = await readdir(dataDir, { recursive: true });
+  for (const name of names.filter((name) => DATABASE.test(name.replaceAll('\\', '/')))) {
+    const database = openDatabase(join(dataDir, name));
+    if (storedApplied(database) > 0) storeApplied(database, 0);
+    database.close();
+  }
 }
 
 /** Syncs the log of a database. Closing the database, which removes its log, has synced everything. */

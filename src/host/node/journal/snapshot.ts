@@ -8,6 +8,7 @@ import { openSnapshot, type SnapshotDatabase } from '../../../state/backup.ts';
 import { fileKeySecret, storeFileKeySecret } from '../../../state/folder.ts';
 import { loadSqlite } from '../../../state/sqlite.ts';
 import { syncFolder } from '../storage/files.ts';
+import { DATABASE } from './entry.ts';
 import { CHUNK_BYTES, type Journal, type Place, type Snapshot, type SnapshotChunk } from './journal.ts';
 import { writePlace } from './place.ts';
 
@@ -21,8 +22,6 @@ const Head = z.object({
 type Head = z.output<typeof Head>;
 
 const HEAD = 'snapshot.json';
-/** Matches the path of a database below the folder of databases. */
-const DATABASE = /^(?!\.)[\w%~-]+\/\w+\.sqlite$/;
 
 /** The folder of the databases that an owner left behind; of several, the newest is kept. */
 const MOVED_ASIDE = 'data.before-';
@@ -67,11 +66,13 @@ async function* chunksOf(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const copy = join(folder, 'database');
   for (const { path, reader } of databases) {
+    const name = path.replaceAll('\\', '/');
+    // An operator may have put a copy beside a database.
+    if (!DATABASE.test(name)) continue;
     await rm(copy, { force: true });
     // VACUUM INTO would give rows other ids than the owner's have.
     await loadSqlite().backup(reader, copy);
     reader.close();
-    const name = path.replaceAll('\\', '/');
     for await (const bytes of createReadStream(copy, { highWaterMark: CHUNK_BYTES })) yield { name, bytes };
   }
 }

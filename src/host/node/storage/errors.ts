@@ -18,6 +18,9 @@ const CODES: Record<number, string> = {
 /** The codes for faults of the disk or the file, not of a statement, which an operator has to repair. */
 const OF_THE_DISK = new Set([3, 8, 10, 11, 13, 14, 26]);
 
+/** The codes for faults of the disk, of rights and of locks, after which the same statement may succeed later. */
+const MAY_PASS = new Set([3, 5, 6, 7, 8, 10, 13, 14]);
+
 const IOERR_FSYNC = 1034;
 const IOERR_DIR_FSYNC = 1290;
 /** SQLite's code when the index of the log cannot grow. */
@@ -55,6 +58,11 @@ export function withCodeOfFile(error: unknown, path: string): Error {
   if (isSqliteError(error) || code === undefined) return withCode(error, path);
   const cause = code === 'ENOSPC' || code === 'EDQUOT' ? 'SQLITE_FULL' : 'SQLITE_CANTOPEN';
   return new Error(`the database ${path} failed: ${message}: ${cause}`, { cause: error });
+}
+
+/** Returns whether an error of a statement says nothing against the statement or the content of the file. */
+export function mayPass(error: unknown): boolean {
+  return isSqliteError(error) && MAY_PASS.has(error.errcode & 0xff);
 }
 
 /** Returns the error with which the process ends. */

@@ -198,6 +198,15 @@ describe('a follower', () => {
     );
   });
 
+  it('has the secret of the owner without a snapshot', async () => {
+    const one = await members.owner();
+    const two = await members.member();
+    await two.follow();
+    expect(await readFile(join(two.stateDir, 'file-key-secret'), 'utf8')).toBe(
+      await readFile(join(one.stateDir, 'file-key-secret'), 'utf8'),
+    );
+  });
+
   it('notices that the journal went on from other entries than it has', async () => {
     const one = await members.owner();
     const two = await members.member();

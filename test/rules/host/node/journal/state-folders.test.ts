@@ -1,4 +1,4 @@
-import { access, readdir } from 'node:fs/promises';
+import { access, copyFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -77,6 +77,57 @@ describe('snapshots', () => {
     const three = await members.member();
     await three.follow();
     expect(three.dump()).toEqual(one.dump());
+  });
+});
+
+describe('a journal that is begun with a folder that has followed another one', () => {
+  it('has all that is written from then on', async () => {
+    const one = await members.owner();
+    for (const n of [1, 2, 3, 4, 5]) await put(one, n);
+    const two = await members.member();
+    await two.follow();
+    one.kill();
+    await two.own();
+    await put(two, 6);
+    await two.end();
+    await rm(join(two.stateDir, 'journal-at.json'));
+    members.server = new JournalServer();
+    const three = members.again(two);
+    await three.own();
+    await put(three, 7);
+    three.kill();
+    // Its files are made from the journal, as those of every follower.
+    const four = members.again(three);
+    await four.own();
+    expect(numbers(four)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('goes on after a kill during its first snapshot', async () => {
+    const before = await members.member();
+    await put(before, 1);
+    await before.end();
+    const one = members.again(before);
+    const { saveSnapshot } = one.journal;
+    one.journal.saveSnapshot = async (snapshot) => {
+      await saveSnapshot.call(one.journal, snapshot);
+      throw new Error('killed');
+    };
+    await expect(one.follow()).rejects.toThrow('killed');
+    const two = members.again(one);
+    await two.own();
+    expect(numbers(two)).toEqual([1]);
+  });
+
+  it('leaves out what an operator has put beside the databases', async () => {
+    const before = await members.member();
+    await put(before, 1);
+    await before.end();
+    await copyFile(join(before.dataDir, 'a/queue.sqlite'), join(before.dataDir, 'a/queue copy.sqlite'));
+    const one = members.again(before);
+    await one.own();
+    const two = await members.member();
+    await two.follow();
+    expect(numbers(two)).toEqual([1]);
   });
 });
 
