@@ -12,8 +12,8 @@ export interface JournalServers {
   postgresEnv: NodeJS.ProcessEnv;
   /** SeaweedFS, an object store with S3's API. */
   weed: string;
-  /** moto's server, which answers as S3 is documented to. */
-  moto: string;
+  /** The command that serves moto, which answers as S3 is documented to; the port is its last argument. */
+  moto: [command: string, ...args: string[]];
 }
 
 const PACKAGE = 'postgresql';
@@ -34,7 +34,7 @@ export async function ensureJournalServers(stateDir = '.worker-vllm'): Promise<J
   return {
     ...(await ensurePostgres(join(home, 'postgres'))),
     weed: join(stores, 'venv/bin/weed'),
-    moto: join(stores, 'venv/bin/moto_server'),
+    moto: [join(stores, 'venv/bin/python'), join(import.meta.dirname, 'serve_moto.py')],
   };
 }
 

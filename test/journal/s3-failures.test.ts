@@ -148,15 +148,15 @@ describe('an append', () => {
 
 it('finds the last of many entries', async () => {
   const bucket = bucketOf();
-  const keys = Array.from({ length: 2100 }, (_, index) => `journal/${String(index + 1).padStart(16, '0')}`);
+  const keys = Array.from({ length: 1100 }, (_, index) => `journal/${String(index + 1).padStart(16, '0')}`);
   while (keys.length > 0)
     await Promise.all(
       keys.splice(0, 32).map((key) => bucket.put(key, 'x', soon(), { 'x-amz-meta-epoch': '7' })),
     );
   const journal = direct();
-  expect(await journal.last()).toEqual({ seq: 2100, epoch: 7 });
-  await journal.append(entry(2101, 7));
-  expect(await journal.last()).toEqual({ seq: 2101, epoch: 7 });
+  expect(await journal.last()).toEqual({ seq: 1100, epoch: 7 });
+  await journal.append(entry(1101, 7));
+  expect(await journal.last()).toEqual({ seq: 1101, epoch: 7 });
 });
 
 it('removes the parts of snapshots that were not finished or were trimmed, after a while', async () => {

@@ -48,10 +48,9 @@ export class S3Store {
 
   async start(): Promise<void> {
     const { moto, weed } = await ensureJournalServers();
-    this.#child =
-      this.#kind === 'moto'
-        ? startProcess(moto, ['-H', '127.0.0.1', '-p', String(this.port)], { name: 'moto' })
-        : startProcess(weed, await this.#weedArgs(), { name: 'weed', cwd: this.#folder });
+    const [command, ...args] = this.#kind === 'moto' ? moto : [weed, ...(await this.#weedArgs())];
+    if (this.#kind === 'moto') args.push(String(this.port));
+    this.#child = startProcess(command, args, { name: this.#kind, cwd: this.#folder });
   }
 
   /** Ends as the machine would. What moto had is gone. */
