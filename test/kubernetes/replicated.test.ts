@@ -31,6 +31,8 @@ describe.runIf(isOurs)('a queue of two pods, with gateways', () => {
   let url: string;
   let postgres: PostgresServer;
   let door: Server;
+  /** The id of what was stored while the queue was one pod. */
+  let conversation: string;
   const removals: (() => Promise<void>)[] = [];
 
   beforeAll(async () => {
@@ -41,11 +43,11 @@ describe.runIf(isOurs)('a queue of two pods, with gateways', () => {
     tokens = await makeSecret(namespace, { journal: `postgres://postgres@${HOST_ADDRESS}:${port}/postgres` });
     for (const pod of [0, 1]) removals.push(await makeVolume(namespace, `worker-vllm-queue-${pod}`));
     await giveGpus(1);
+    conversation = await leaveOnePod();
     await apply('replicated/queue.yaml', namespace);
     await apply('replicated/gateway.yaml', namespace);
     await apply('worker.yaml', namespace, { VLLM_EXTRA_ARGS: '--inter-token-latency-ms 50' });
-    const { spec } = await api.readNamespacedService({ name: 'worker-vllm-queue', namespace });
-    url = `http://${spec!.clusterIP}:${spec!.ports![0]!.port}`;
+    url = await addressOf();
     await untilReady('worker-vllm-queue', 2);
     await untilReady('worker-vllm-gateway', 2);
     await untilReady('worker-vllm', 1);
@@ -59,6 +61,30 @@ describe.runIf(isOurs)('a queue of two pods, with gateways', () => {
     door.close();
     await postgres.remove();
   });
+
+  /** Runs the queue as one pod, stores something, and ends it as the head of replicated/queue.yaml says. */
+  async function leaveOnePod(): Promise<string> {
+    const name = 'worker-vllm-queue';
+    await apply('queue.yaml', namespace);
+    await untilReady(name, 1);
+    const one = await addressOf();
+    // The Service leads to the pod a moment after it is ready.
+    const { id } = await until(
+      () => call<{ id: string }>(one, '/v1/conversations', {}, tokens.submit).catch(() => null),
+      'something is stored',
+      SLOW,
+    );
+    await config.makeApiClient(AppsV1Api).deleteNamespacedStatefulSet({ name, namespace });
+    await api.deleteNamespacedService({ name, namespace });
+    await until(async () => (await podsOf(name)).length === 0, 'the pod has ended', MINUTES);
+    return id;
+  }
+
+  /** The address of the Service that callers use. */
+  async function addressOf(): Promise<string> {
+    const { spec } = await api.readNamespacedService({ name: 'worker-vllm-queue', namespace });
+    return `http://${spec!.clusterIP}:${spec!.ports![0]!.port}`;
+  }
 
   async function podsOf(app: string): Promise<V1Pod[]> {
     const labelSelector = `app.kubernetes.io/name=${app}`;
@@ -140,6 +166,11 @@ describe.runIf(isOurs)('a queue of two pods, with gateways', () => {
     expect(await asked).toEqual({ status: 200, tokens: 5, isWhole: true });
     await untilDone([...stored, ...(await submit(5))]);
   }
+
+  it('has what was stored while the queue was one pod', async () => {
+    const found = await call(url, `/v1/conversations/${conversation}`, undefined, tokens.submit);
+    expect(found).toMatchObject({ id: conversation });
+  });
 
   it('loses no stream and no job that was acknowledged when the owner is killed', async () => {
     await harm(async (pod) => signal(pod, 'KILL'));
