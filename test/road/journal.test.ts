@@ -1,4 +1,4 @@
-import { renameSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FileJournal } from '../../src/host/node/journal/file.ts';
@@ -164,6 +164,22 @@ describe('an owner', () => {
     const again = await startMember(journal, { ...one, follows: false });
     await untilOwner(again);
     expect(await unknownJobs(again.url, ['a'])).toEqual([]);
+  });
+
+  it('is refused without its journal, until the folder follows none', async () => {
+    const one = await startMember(journal, { follows: false });
+    await untilOwner(one);
+    await submit(one.url, chatJob(1, { id: 'a' }));
+    one.process.kill('SIGTERM');
+    expect((await one.process.exited).code).toBe(EXIT.ok);
+    const alone = () => cli(['queue', '--port', String(one.port), '--state', one.stateDir]);
+    const refused = alone();
+    expect((await refused.exited).code).toBe(EXIT.badState);
+    expect(refused.output()).toContain('follows a journal, and this queue has none');
+    // What is written without the journal would not be in it.
+    rmSync(join(one.stateDir, 'journal-at.json'));
+    await alone().waitForLine(/listening at/);
+    expect(await unknownJobs(one.url, ['a'])).toEqual([]);
   });
 
   it('that does not reach the journal acknowledges nothing, says so, and goes on after that', async () => {

@@ -26,6 +26,7 @@ import { directInference } from './http/direct.ts';
 import { createServer, type RunningServer } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
 import type { Owner } from './journal/owner.ts';
+import { assertFollowsNone } from './journal/place.ts';
 import { Links } from './link/links.ts';
 import { peersSecret } from './link/peers-secret.ts';
 import { linkRoutes } from './link/routes.ts';
@@ -71,8 +72,8 @@ export type QueueAtWork = Pick<RunningQueue, 'url' | 'port' | 'failed' | 'stop'>
 
 /**
  * Serves queue and gateway in this process until stopped.
- * @throws UserError when the port or the state folder is taken, the state cannot be used, or the address is not of
- *   this machine
+ * @throws UserError when the port or the state folder is taken, the state cannot be used, the folder follows a journal
+ *   that is not named, or the address is not of this machine
  */
 export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
   const { stateDir } = options;
@@ -80,6 +81,7 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
   await makeDataFolder(stateDir, dataDir);
   // This check comes before all else, so that no other version's state is touched.
   await assertUsable(stateDir);
+  if (!options.owner) await assertFollowsNone(stateDir);
   const lock = await lockState(stateDir);
   try {
     return await serve(options, dataDir, lock);

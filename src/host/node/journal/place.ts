@@ -40,6 +40,20 @@ export async function readPlace(stateDir: string): Promise<LocalPlace | null> {
   }
 }
 
+/**
+ * Refuses a state folder that follows a journal to a queue without one: what that queue would store is in no journal.
+ * @throws UserError
+ */
+export async function assertFollowsNone(stateDir: string): Promise<void> {
+  if ((await readPlace(stateDir)) === null) return;
+  throw new UserError(
+    `The state folder ${stateDir} follows a journal, and this queue has none. Name that journal (QUEUE_JOURNAL or ` +
+      `--journal), or another folder (WORKER_VLLM_STATE or --state). To go on with this folder and without a journal, ` +
+      `remove ${NAME} in it: only the folder of the last owner has everything.`,
+    EXIT.badState,
+  );
+}
+
 /** Stores the place of a state folder, which is on disk when the promise resolves. */
 export async function writePlace(stateDir: string, place: LocalPlace): Promise<void> {
   const path = join(stateDir, NAME);
