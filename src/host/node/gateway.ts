@@ -7,7 +7,8 @@ import { configuredTokens } from '../../gateway/auth/tokens.ts';
 import type { Dialled, GatewayEnv } from '../../gateway/env.ts';
 import { awayError, errorResponse } from '../../gateway/errors.ts';
 import { logTo } from '../../gateway/log.ts';
-import type { Logger } from '../../process/index.ts';
+import { type Logger, UserError } from '../../process/index.ts';
+import { isLoopback } from '../../process/network.ts';
 import { Relays } from './answers/relays.ts';
 import { peerRoute } from './answers/routes.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
@@ -32,6 +33,8 @@ const DRAIN_MS = 10 * 60_000;
 const LAST_REQUESTS_MS = 5000;
 /** The interval at which a gateway that drains looks whether answers are left, ms. */
 const LOOK_EVERY_MS = 100;
+
+type Bindings = Welcome['bindings'];
 
 export interface GatewayOptions {
   host: string;
@@ -85,6 +88,8 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   /** The other processes as the owner told them last. */
   let peers: readonly Peer[] = [];
   let ownerUrl = '';
+  /** The settings as the owner told them last. */
+  let told: Bindings = {};
 
   let isDraining = false;
   const parts = {
@@ -131,6 +136,12 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 
   function welcomed({ home, bindings, peers_secret }: Welcome, url: string): void {
     const { TOKENS = '[]', ...settings } = bindings;
+    if (env === null && configuredTokens({ TOKENS }).length === 0 && !isLoopback(host)) {
+      throw new UserError(
+        `The queue at ${url} has no tokens, so its gateways listen on this machine only, not on ${host}: anybody could use it. ` +
+          'Make tokens for it ("npx worker-vllm token create"), start it again, and give this gateway one with the scope gateway.',
+      );
+    }
     if (home !== madeFor) {
       // Workers reach no stream that has the number from before.
       relays?.leave();
@@ -150,10 +161,13 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
         wakesRequests: true,
       };
       direct = directInference(env);
+      told = settings;
       return;
     }
-    // An owner that was started again may have other settings.
+    // An owner that was started again may have other settings, and lack some.
+    for (const name of Object.keys(told)) if (!(name in settings)) delete (env as unknown as Bindings)[name];
     Object.assign(env, settings);
+    told = settings;
     take(TOKENS);
   }
 

@@ -29,7 +29,7 @@ export class Homes {
    */
   join(instance: string, address: string, had: number | null): number {
     const known = [...this.#homes.values()].find(({ peer }) => peer.instance === instance);
-    const home = known?.peer.home ?? (had !== null && !this.#homes.has(had) ? had : this.#free());
+    const home = known?.peer.home ?? (this.#mayHave(had) ? had : this.#free());
     this.#set(home, { peer: { home, instance, address }, isLinked: true, figures: known?.figures ?? {} });
     return home;
   }
@@ -58,6 +58,10 @@ export class Homes {
       received_bytes += own?.received_bytes ?? 0;
     }
     return { streams, received_bytes };
+  }
+
+  #mayHave(had: number | null): had is number {
+    return Number.isInteger(had) && had! >= 1 && had! <= MOST_HOMES && !this.#homes.has(had!);
   }
 
   #free(): number {

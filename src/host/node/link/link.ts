@@ -12,6 +12,7 @@ import { CLOSE } from '../../../protocol/index.ts';
 import { NodeSocket } from '../objects/socket.ts';
 import { explanationOf } from './explanation.ts';
 import {
+  AWAY_MS,
   BEAT_MS,
   decode,
   encode,
@@ -24,12 +25,9 @@ import {
   MOST_LINK_BYTES,
   type Push,
   type RelayFigures,
-  SILENT_BEATS,
   type Welcome,
 } from './messages.ts';
-
-/** Calls wait for the next link until the last one has been broken for this many ms; later ones are refused at once. */
-export const AWAY_MS = 30_000;
+import { Silence } from './silence.ts';
 
 /** The pause before all addresses are dialled again, ms; it doubles up to the second value. */
 const REDIAL_MS = { first: 50, most: 1000 };
@@ -48,7 +46,11 @@ export interface LinkParts {
   port: number;
   /** The figures of this process's relays. */
   figures(): RelayFigures;
-  /** Called with each welcome, before calls go out. @param url the owner's address */
+  /**
+   * Called with each welcome, before calls go out.
+   * @param url the owner's address
+   * @throws UserError where this process may not serve that owner
+   */
   welcomed(welcome: Welcome, url: string): void;
   pushed(push: Push): void;
   /** Called when a link breaks. */
@@ -65,9 +67,6 @@ interface Pending {
 export class LinkBroke extends Error {
   readonly retryable = true;
 }
-
-/** An owner that refuses this process for a reason which does not pass by itself. */
-class Refused extends UserError {}
 
 /**
  * The link of a gateway process to the owner of the objects. It is away until an owner has welcomed the process, and
@@ -107,7 +106,8 @@ export class Link {
 
   /**
    * Dials from now on. @returns a promise that resolves with the first welcome
-   * @throws UserError when an owner refuses this process before any has welcomed it
+   * @throws UserError when an owner refuses this process, for a reason that does not pass by itself, before any has
+   *   welcomed it
    */
   async start(): Promise<void> {
     const first = Promise.withResolvers<void>();
@@ -168,20 +168,21 @@ export class Link {
   async #dialOn(first: PromiseWithResolvers<void>): Promise<void> {
     const { urls, log } = this.#parts;
     const { signal } = this.#ended;
-    let told = '';
+    /** The newest problem at each address: each is said once. */
+    const told = new Map<string, string>();
     for (let failures = 0; !signal.aborted; ) {
       for (const url of urls) {
         if (signal.aborted) return;
         const problem = await this.#dial(url, () => {
           failures = 0;
-          told = '';
+          told.clear();
           first.resolve();
         });
         // A link that was welcomed has ended: the same address comes first again, since its owner may only restart.
         if (problem === null) break;
-        if (problem instanceof Refused) first.reject(problem);
-        if (problem.message !== told) log('warn', problem.message, {});
-        told = problem.message;
+        if (problem instanceof UserError) first.reject(problem);
+        if (problem.message !== told.get(url)) log('warn', problem.message, {});
+        told.set(url, problem.message);
       }
       failures += 1;
       const pause = doubling(REDIAL_MS.first, REDIAL_MS.most, failures);
@@ -218,24 +219,27 @@ export class Link {
         problem ??= new Error(`the queue at ${url} cannot be reached: ${reasonOf(error) || String(error)}`);
       });
       webSocket.on('open', () => {
-        this.#opened(webSocket, url, () => {
+        const opened = () => {
           this.#ended.signal.removeEventListener('abort', stop);
           welcomed();
-        });
+        };
+        const refuse = (error: Error) => {
+          problem = error;
+          webSocket.terminate();
+        };
+        this.#opened(webSocket, url, opened, refuse);
       });
       webSocket.on('close', (code, reason) => {
         this.#ended.signal.removeEventListener('abort', stop);
         const wasLinked = this.#linked?.webSocket === webSocket;
         if (wasLinked) this.#lost(reason.toString() || `code ${code}`);
-        resolve(
-          wasLinked ? null : (problem ?? new Error(`the queue at ${url} broke the connection off (${code})`)),
-        );
+        const broke = `the queue at ${url} broke the connection off (${reason.toString() || code})`;
+        resolve(wasLinked ? null : (problem ?? new Error(broke)));
       });
     });
   }
 
-  #opened(webSocket: WebSocket, url: string, welcomed: () => void): void {
-    let silentBeats = 0;
+  #opened(webSocket: WebSocket, url: string, welcomed: () => void, refuse: (error: Error) => void): void {
     const { log, figures } = this.#parts;
     const socket: NodeSocket<never> = new NodeSocket<never>(webSocket, {
       leave: (effect) => effect(),
@@ -243,11 +247,14 @@ export class Link {
       pings: undefined,
       message: (bytes) => {
         if (typeof bytes === 'string') return;
-        silentBeats = 0;
         const message = decode<FromOwner>(bytes);
         if (message.type !== 'welcome') return this.#heard(message);
+        try {
+          this.#parts.welcomed(message, url);
+        } catch (error) {
+          return refuse(error as Error);
+        }
         this.#home = message.home;
-        this.#parts.welcomed(message, url);
         this.#linked = { webSocket, socket, url };
         log('info', `linked to the queue at ${url} as gateway process ${message.home}`, {});
         welcomed();
@@ -259,9 +266,9 @@ export class Link {
       log,
     });
     const send = (message: FromGateway) => socket.send(encode(message));
+    const silence = new Silence(() => socket.received);
     const timer = setInterval(() => {
-      silentBeats += 1;
-      if (silentBeats > SILENT_BEATS) return socket.drop();
+      if (silence.beat()) return socket.drop();
       send({ type: 'beat', relays: figures() });
     }, BEAT_MS);
   }
@@ -294,11 +301,11 @@ async function refusal(url: string, response: IncomingMessage): Promise<Error> {
   const said = `the queue at ${url} refuses this gateway process: ${message || `HTTP ${statusCode}`}`;
   if (statusCode === 401 || statusCode === 403) {
     const advice = 'Give it a token of "npx worker-vllm token create --scope gateway" as GATEWAY_TOKEN.';
-    return new Refused(`${said} ${advice}`, EXIT.deniedByQueue);
+    return new UserError(`${said} ${advice}`, EXIT.deniedByQueue);
   }
-  if (code === 'link_version') return new Refused(said);
+  if (code === 'link_version') return new UserError(said);
   if (statusCode === 404) {
-    return new Refused(`${url} takes no gateway processes: it is one itself, or runs an older version.`);
+    return new UserError(`${url} takes no gateway processes: it is one itself, or runs an older version.`);
   }
   return new Error(said);
 }

@@ -5,12 +5,13 @@ import type { Log } from '../../../durable/host.ts';
 import { HttpError, retryAfter } from '../../../gateway/errors.ts';
 import { dialledHere } from '../../../gateway/objects/sockets.ts';
 import { type BrokenReason, CLOSE } from '../../../protocol/index.ts';
-import type { RelayMetrics } from '../../../queue/rpc.ts';
+import type { RelayMetrics, WaitingRequest } from '../../../queue/rpc.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import type { RelaysElsewhere } from '../objects/objects.ts';
 import { NodeSocket } from '../objects/socket.ts';
 import { Homes } from './homes.ts';
 import {
+  AWAY_MS,
   BEAT_MS,
   type Call,
   decode,
@@ -26,6 +27,8 @@ import {
   SILENT_BEATS,
   type Welcome,
 } from './messages.ts';
+import { Silence } from './silence.ts';
+import { WaitingRequests } from './waiting-requests.ts';
 
 interface LinksParts {
   /** The objects that gateway processes ask. */
@@ -53,8 +56,7 @@ export interface Dialling {
 interface Open {
   home: number;
   socket: NodeSocket<never>;
-  /** The beats since the last message of the gateway process. */
-  silentBeats: number;
+  silence: Silence;
   /** The sockets that it has piped to objects. */
   piped: Set<WebSocket>;
   timer: NodeJS.Timeout;
@@ -62,6 +64,8 @@ interface Open {
 
 /** The code of a link whose token is not good any more. */
 const TOKEN_ENDED = 1008;
+/** The code of a link for which there is no number. */
+const TRY_LATER = 1013;
 
 /**
  * The links of all gateway processes, at the owner of the objects. Each process asks the objects over its link, and is
@@ -71,11 +75,13 @@ export class Links implements RelaysElsewhere {
   readonly #parts: LinksParts;
   readonly #homes = new Homes();
   readonly #open = new Map<number, Open>();
+  readonly #waiting: WaitingRequests<Open>;
   readonly #own: OwnerCalls = { dialled: dialledHere };
   #hasEnded = false;
 
   constructor(parts: LinksParts) {
     this.#parts = parts;
+    this.#waiting = new WaitingRequests(parts.objects, parts.log);
   }
 
   /**
@@ -141,12 +147,10 @@ export class Links implements RelaysElsewhere {
    * objects close the sockets that are piped to them.
    */
   pause(why: string): void {
-    for (const { home, timer, socket } of this.#open.values()) {
-      clearInterval(timer);
-      socket.closeNow(CLOSE.restarting, why);
-      this.#homes.leave(home);
+    for (const open of [...this.#open.values()]) {
+      open.socket.closeNow(CLOSE.restarting, why);
+      this.#leave(open);
     }
-    this.#open.clear();
     this.#tellPeers();
   }
 
@@ -157,7 +161,15 @@ export class Links implements RelaysElsewhere {
     const before = this.#linkOf(instance);
     if (before) this.#lost(before, 'it has dialled again');
     const address = dialling.address ?? `${remoteHost(webSocket)}:${dialling.port}`;
-    const home = this.#homes.join(instance, address, dialling.home);
+    let home: number;
+    try {
+      home = this.#homes.join(instance, address, dialling.home);
+    } catch (error) {
+      const why = (error as Error).message;
+      log('warn', 'a gateway process is refused', { address, why });
+      webSocket.on('error', () => {});
+      return webSocket.close(TRY_LATER, why);
+    }
     const stopWatching = watch((error) => {
       log('warn', 'a gateway process is cut off', { gateway: home, why: error.message });
       socket.closeNow(TOKEN_ENDED, error.message);
@@ -177,7 +189,8 @@ export class Links implements RelaysElsewhere {
       log,
     });
     const timer = setInterval(() => this.#beat(open), BEAT_MS);
-    const open: Open = { home, socket, silentBeats: 0, piped: new Set(), timer };
+    const silence = new Silence(() => socket.received);
+    const open: Open = { home, socket, silence, piped: new Set(), timer };
     this.#open.set(home, open);
     log('info', `gateway process ${home} is linked`, { gateway: home, address, instance });
     this.#send(open, { type: 'welcome', home, ...this.#parts.welcome() });
@@ -190,7 +203,6 @@ export class Links implements RelaysElsewhere {
   }
 
   #heard(from: Open, message: FromGateway): void {
-    from.silentBeats = 0;
     if (message.type === 'beat') this.#homes.tell(from.home, message.relays);
     else void this.#answer(from, message);
   }
@@ -198,13 +210,13 @@ export class Links implements RelaysElsewhere {
   async #answer(from: Open, call: Call): Promise<void> {
     const { id } = call;
     try {
-      this.#send(from, { type: 'answer', id, answer: await this.#ask(call) });
+      this.#send(from, { type: 'answer', id, answer: await this.#ask(from, call) });
     } catch (error) {
       this.#send(from, { type: 'error', id, error: fieldsOfError(error) });
     }
   }
 
-  async #ask({ kind, queue_id, name, asked }: Call): Promise<unknown> {
+  async #ask(from: Open, { kind, queue_id, name, asked }: Call): Promise<unknown> {
     if (kind === 'owner') return this.#own[name as keyof OwnerCalls]?.();
     if (!KINDS.includes(kind)) throw new Error(`a gateway process asks for an unknown object, ${kind}`);
     const stub = this.#parts.objects()[kind](queue_id) as unknown as Record<string, unknown>;
@@ -212,24 +224,39 @@ export class Links implements RelaysElsewhere {
     if (typeof method !== 'function') {
       throw new Error(`a gateway process of another version calls ${kind}.${name}, which is not known here`);
     }
+    if (kind === 'queue' && name === 'request') {
+      const { job_id } = asked[0] as WaitingRequest;
+      const waiting = { queueId: queue_id, jobId: job_id, asker: from };
+      return await this.#waiting.answer(waiting, method.apply(stub, asked), (asker) => this.#holds(asker));
+    }
     return await method.apply(stub, asked);
   }
 
+  #holds(open: Open): boolean {
+    return this.#open.get(open.home) === open;
+  }
+
   #beat(open: Open): void {
-    open.silentBeats += 1;
     // Timers of a process that stood still do not come more than once: it hears what has arrived before the next one.
-    if (open.silentBeats > SILENT_BEATS) {
+    if (open.silence.beat()) {
       open.socket.drop();
       return this.#lost(open, `nothing was heard of it for ${(SILENT_BEATS * BEAT_MS) / 1000} s`);
     }
     this.#send(open, { type: 'beat' });
   }
 
-  #lost(open: Open, why: string): void {
-    if (this.#open.get(open.home) !== open) return;
+  /** Takes a link from those that hold. */
+  #leave(open: Open): void {
+    clearInterval(open.timer);
     this.#open.delete(open.home);
     this.#homes.leave(open.home);
-    clearInterval(open.timer);
+    // By then the gateway process is gone, or has told its callers that the queue is away.
+    setTimeout(() => this.#hasEnded || this.#waiting.cancelOf(open), AWAY_MS).unref();
+  }
+
+  #lost(open: Open, why: string): void {
+    if (!this.#holds(open)) return;
+    this.#leave(open);
     open.socket.drop();
     for (const webSocket of open.piped) webSocket.terminate();
     this.#parts.log('warn', `the link of gateway process ${open.home} ended: ${why}`, { gateway: open.home });
@@ -243,7 +270,9 @@ export class Links implements RelaysElsewhere {
   }
 
   #tellAll(push: Push): void {
-    for (const open of this.#open.values()) this.#send(open, push);
+    // Encoding it anew for each of many processes would be most of the work.
+    const message = encode(push);
+    for (const { socket } of this.#open.values()) socket.send(message);
   }
 
   #send(to: Open, message: FromOwner): void {

@@ -33,6 +33,9 @@ export const BEAT_MS = 1000;
 /** A link over which nothing came during this many beats is broken. */
 export const SILENT_BEATS = 5;
 
+/** Calls wait for the next link until the last one has been broken for this many ms; later ones are refused at once. */
+export const AWAY_MS = 30_000;
+
 /** The kinds of object that a gateway process asks over the link. */
 export const KINDS = ['queue', 'fleet', 'batches', 'files', 'responses'] as const;
 export type Kind = (typeof KINDS)[number] & keyof Objects;

@@ -1,9 +1,16 @@
+import type { MiddlewareHandler } from 'hono';
 import { denialOf } from '../../../gateway/auth/authorize.ts';
 import { watchToken } from '../../../gateway/auth/tokens.ts';
 import { HttpError } from '../../../gateway/errors.ts';
 import { toldFault } from '../../../gateway/objects/calls.ts';
 import { noteDialled } from '../../../gateway/objects/sockets.ts';
-import { type Gateway, type GatewayContext, needs, requireUpgrade } from '../../../gateway/routes/route.ts';
+import {
+  type Environment,
+  type Gateway,
+  type GatewayContext,
+  needs,
+  requireUpgrade,
+} from '../../../gateway/routes/route.ts';
 import type { Links } from './links.ts';
 import { LINK_PATHS, LINK_VERSION, OBJECT_HEADER, OPENED_HEADER } from './messages.ts';
 
@@ -15,7 +22,7 @@ const SCOPES = ['gateway'] as const;
  */
 export function linkRoutes(links: Links): (app: Gateway) => void {
   return (app) => {
-    for (const path of Object.values(LINK_PATHS)) app.get(path, needs(...SCOPES));
+    for (const path of Object.values(LINK_PATHS)) app.get(path, needs(...SCOPES), refusePage);
 
     app.get(LINK_PATHS.link, (context) => {
       requireUpgrade(context, 'This address is for WebSocket connections of gateway processes.');
@@ -65,6 +72,18 @@ export function linkRoutes(links: Links): (app: Gateway) => void {
     });
   };
 }
+
+/**
+ * Refuses the sign-in of a page: a page reads no prompts unless QUEUE_SHOW_PAYLOADS lets it, and these routes would show
+ * it more than that.
+ */
+const refusePage: MiddlewareHandler<Environment> = async (context, next) => {
+  if (context.get('token')?.signed_in !== undefined) {
+    const message = 'A gateway process shows a token of its own; the sign-in of a page is none.';
+    throw new HttpError(403, message, 'scope_missing');
+  }
+  await next();
+};
 
 function queueOf(context: GatewayContext): string {
   return needed(context.req.query('queue'), 'queue');

@@ -10,8 +10,8 @@ import type {
 } from '../../../asking/objects.ts';
 import type { RequestAnswer, SettledJobs, WaitingRequest } from '../../../queue/rpc.ts';
 import type { Bodies } from './bodies.ts';
-import { AWAY_MS, type Link, LinkBroke } from './link.ts';
-import type { Kind } from './messages.ts';
+import { type Link, LinkBroke } from './link.ts';
+import { AWAY_MS, type Kind } from './messages.ts';
 import type { Pipes } from './pipes.ts';
 
 interface StubParts {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { HostSocket, Log } from '../../../durable/host.ts';
@@ -56,6 +57,11 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
 
   get isClosing(): boolean {
     return this.#isClosed || this.#socket.readyState >= this.#socket.CLOSING;
+  }
+
+  /** The number of bytes that have come, also of a message that is not whole yet. */
+  get received(): number {
+    return (this.#stream as Socket).bytesRead;
   }
 
   load(): Kept {

@@ -60,3 +60,12 @@ it('sums the figures, and forgets no bytes of processes that are gone', () => {
   for (let more = 0; more < 254; more++) homes.join(`more ${more}`, 'c:1', null);
   expect(homes.figures('q')).toEqual({ streams: 4, received_bytes: 160 });
 });
+
+it('gives no number that a process may not have', () => {
+  for (const had of [0, -1, 256, 1.5, Number.NaN]) {
+    const home = new Homes().join('one', 'a:1', had);
+    expect(home).toBeGreaterThanOrEqual(1);
+    expect(home).toBeLessThanOrEqual(255);
+    expect(Number.isInteger(home)).toBe(true);
+  }
+});

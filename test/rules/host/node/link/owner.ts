@@ -21,15 +21,20 @@ export interface Owner {
 /**
  * @param port of an owner that was there before; left out: a free one
  * @param problem why the objects must not be asked
+ * @param settings what gateway processes are told beside the usual
  */
 export async function startOwner(
   objects: Partial<Objects>,
   port = 0,
   problem: () => Error | null = () => null,
+  settings: Record<string, string> = {},
 ): Promise<Owner> {
   const links = new Links({
     objects: () => objects as Objects,
-    welcome: () => ({ bindings: { TOKENS: '[]', FILE_KEY_SECRET: 'secret' }, peers_secret: 'peers' }),
+    welcome: () => ({
+      bindings: { TOKENS: '[]', FILE_KEY_SECRET: 'secret', ...settings },
+      peers_secret: 'peers',
+    }),
     problem,
     peers: () => {},
     log: () => {},

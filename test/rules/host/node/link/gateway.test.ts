@@ -1,0 +1,41 @@
+import { afterEach, expect, it } from 'vitest';
+import { startGateway } from '../../../../../src/host/node/gateway.ts';
+import { until } from '../../../../support/poll.ts';
+import { type Owner, startOwner } from './owner.ts';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close();
+});
+
+async function gatewayOf({ server }: Owner, host = '127.0.0.1') {
+  const gateway = await startGateway({
+    ...{ host, port: 0, queueUrls: [server.url], token: null, advertise: null },
+  });
+  open.push({ close: () => gateway.stop() });
+  return gateway;
+}
+
+it('takes no setting any more that its queue lacks after a restart', async () => {
+  const page = 'https://page.example';
+  const first = await startOwner({}, 0, undefined, { CORS_ORIGINS: page });
+  const gateway = await gatewayOf(first);
+  await gateway.linked;
+  const allowed = async () => {
+    const headers = { origin: page, 'access-control-request-method': 'GET' };
+    const answer = await fetch(`${gateway.url}/v1/models`, { method: 'OPTIONS', headers });
+    return answer.headers.get('access-control-allow-origin');
+  };
+  expect(await allowed()).toBe(page);
+  await first.close();
+  open.push(await startOwner({}, first.server.port));
+  await until(async () => (await allowed()) === null, 'the page is not let in any more');
+});
+
+it('serves a queue without tokens at this machine alone', async () => {
+  const owner = await startOwner({});
+  open.push(owner);
+  const gateway = await gatewayOf(owner, '0.0.0.0');
+  await expect(gateway.linked).rejects.toThrow(/has no tokens.*not on 0\.0\.0\.0: anybody could use it/);
+  expect((await fetch(`${gateway.url}/health`)).status).toBe(503);
+});
