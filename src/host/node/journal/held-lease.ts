@@ -11,7 +11,10 @@ interface HeldLeasePorts {
   ranOut(error: Error): void;
   /** Called at each renewal while the lease is another process's, which may not be the owner yet. */
   taken(): void;
+  /** Returns the time of a clock that never goes back, ms. It may stand still while the machine sleeps. */
   now(): number;
+  /** Returns the time of the wall clock, ms, which goes on while the machine sleeps. */
+  wallTime(): number;
   log: Log;
 }
 
@@ -24,14 +27,17 @@ export class JournalUnreachable extends Error {
 }
 
 /**
- * Renews the lease of an owner. By a clock of this process, the lease runs out no later than by the server's, since it
- * is counted from before each renewal was sent; a process that was stopped for long finds it run out.
+ * Renews the lease of an owner. By the clocks of this process, the lease runs out no later than by the server's, since
+ * it is counted from before each renewal was sent; a process that was stopped for long finds it run out, and so does one
+ * whose machine has slept.
  */
 export class HeldLease {
   readonly #journal: Journal;
   readonly #lease: Lease;
   readonly #ports: HeldLeasePorts;
   #until: number;
+  /** The same by the wall clock. */
+  #untilByWall: number;
   #renewing: Timer;
   #runsOut: Timer;
   #hasRunOut = false;
@@ -43,13 +49,15 @@ export class HeldLease {
     this.#lease = lease;
     this.#ports = ports;
     this.#until = renewedAt + LEASE_MS;
+    this.#untilByWall = ports.wallTime() + this.#until - ports.now();
     this.#renewLater();
     this.#watch();
   }
 
   /** Why this process must not act now; null: it holds the lease. */
   get problem(): Error | null {
-    if (this.#ports.now() < this.#until && !this.#hasEnded) return null;
+    const { now, wallTime } = this.#ports;
+    if (now() < this.#until && wallTime() < this.#untilByWall && !this.#hasEnded) return null;
     this.#expired();
     return new JournalUnreachable();
   }
@@ -73,10 +81,11 @@ export class HeldLease {
 
   async #renew(): Promise<void> {
     const at = this.#ports.now();
+    const atByWall = this.#ports.wallTime();
     try {
       const isOurs = await this.#journal.renewLease(this.#lease, LEASE_MS);
       if (this.#hasEnded) return;
-      if (isOurs) this.#renewed(at);
+      if (isOurs) this.#renewed(at, atByWall);
       else this.#ports.taken();
     } catch (error) {
       this.#ports.log('debug', 'the lease was not renewed', { error: String(error) });
@@ -84,8 +93,9 @@ export class HeldLease {
     if (!this.#hasEnded) this.#renewLater();
   }
 
-  #renewed(at: number): void {
-    this.#until = Math.max(this.#until, at + LEASE_MS);
+  #renewed(at: number, atByWall: number): void {
+    this.#until = at + LEASE_MS;
+    this.#untilByWall = atByWall + LEASE_MS;
     if (this.#hasRunOut && this.problem === null) {
       this.#hasRunOut = false;
       this.#ports.log('info', 'the lease is renewed: calls are answered again', {});

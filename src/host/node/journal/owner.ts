@@ -50,6 +50,7 @@ export class Owner {
       ranOut: (error) => this.#pause(error),
       taken: () => void this.#lookForOwner(),
       now: () => performance.now(),
+      wallTime: Date.now,
       log,
     });
   }

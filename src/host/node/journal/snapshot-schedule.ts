@@ -13,6 +13,8 @@ export const FOLLOWER_PACE: SnapshotPace = { entries: 50_000, ms: 600_000 };
 export const OWNER_PACE: SnapshotPace = { entries: 75_000, ms: 900_000 };
 
 const LOOK_EVERY_MS = 10_000;
+/** The pause after a snapshot that was not stored, ms: the next one copies the databases from the beginning. */
+const PAUSE_MS = 60_000;
 
 interface SnapshotSchedulePorts {
   /** Returns the last entry that the files of this process have. */
@@ -32,6 +34,7 @@ export class SnapshotSchedule {
   #newest = 0;
   #newestSince = performance.now();
   #isAtWork = false;
+  #notBefore = 0;
 
   constructor(journal: Journal, pace: SnapshotPace, ports: SnapshotSchedulePorts) {
     this.#journal = journal;
@@ -47,14 +50,15 @@ export class SnapshotSchedule {
 
   /** Makes a snapshot if it is time for one. Never rejects. */
   async look(): Promise<void> {
-    if (this.#isAtWork || !this.#isDue) return;
+    if (this.#isAtWork || !this.#isDue || performance.now() < this.#notBefore) return;
     this.#isAtWork = true;
     try {
       // Another process may have made one meanwhile.
       this.#saw((await this.#journal.newestSnapshot())?.seq ?? 0);
       if (this.#isDue) await this.#save();
     } catch (error) {
-      this.#ports.log('warn', 'no snapshot of the journal was stored; the next try is soon', {
+      this.#notBefore = performance.now() + PAUSE_MS;
+      this.#ports.log('warn', 'no snapshot of the journal was stored; the next try is in a minute', {
         error: String(error),
       });
     } finally {

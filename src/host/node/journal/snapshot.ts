@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { STATE_VERSION } from '../../../durable/ports.ts';
@@ -42,6 +42,7 @@ export async function saveSnapshot(
     place = placeOf();
   });
   try {
+    await assertRoom(stateDir, Math.max(0, ...databases.map(({ bytes }) => bytes)));
     const { seq, epoch } = await place;
     const head: Head = {
       journal: id,
@@ -55,6 +56,17 @@ export async function saveSnapshot(
     for (const { reader } of databases) if (reader.isOpen) reader.close();
     await rm(join(stateDir, 'snapshot.new'), { recursive: true, force: true });
   }
+}
+
+/** Checks that a copy leaves room for the databases themselves. @throws UserError */
+async function assertRoom(stateDir: string, bytes: number): Promise<void> {
+  const { bavail, bsize, blocks } = await statfs(stateDir);
+  // Some file systems tell nothing of their size.
+  if (blocks === 0 || bavail * bsize > bytes) return;
+  throw new UserError(
+    `A snapshot of the journal needs a copy of the largest database, ${bytes} bytes, and the disk of ${stateDir} has ` +
+      `${bavail * bsize} bytes free. Make room on it.`,
+  );
 }
 
 async function* chunksOf(
