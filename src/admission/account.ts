@@ -124,12 +124,15 @@ export class Account {
     return [...this.#running.keys()];
   }
 
-  /** Returns the limit that forbids admitting a request now, or null. */
-  over({ id, names, tokens }: Weighed, now: number): OverLimit | null {
+  /**
+   * Returns the limit that forbids admitting a request now, or null.
+   * @param isCounted whether the request counts among those of the last minute already
+   */
+  over({ id, names, tokens }: Weighed, now: number, isCounted: boolean): OverLimit | null {
     let over: OverLimit | null = null;
     const counted = this.#countedIn(id, now);
     for (const [pattern, scope] of this.#matching(names)) {
-      const found = overScope(scope, tokens, now, counted?.has(scope));
+      const found = overScope(scope, tokens, now, isCounted || counted?.has(scope));
       const models = pattern === ALL ? null : pattern;
       over = longer(over, found && { ...found, models, tenant: null });
     }

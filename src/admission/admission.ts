@@ -78,7 +78,7 @@ export class Admission<W extends WaitingJob> {
     const before = this.earlier.admittedAt(job) === null ? this.#held.before(job) : null;
     const over = before ?? this.#admitRequest(job);
     if (over === null) return ADMITTED;
-    if (!mayWait(job, over, this.#now())) return this.#refusal(job, over);
+    if (!this.#mayWait(job, over)) return this.#refusal(job, over);
     job.held = over;
     return HELD;
   }
@@ -216,7 +216,7 @@ export class Admission<W extends WaitingJob> {
         if (over === null) {
           this.#held.delete(job);
           by.admitted(job);
-        } else if (!mayWait(job, over, this.#now())) by.refused(job, this.#refusal(job, over));
+        } else if (!this.#mayWait(job, over)) by.refused(job, this.#refusal(job, over));
         else {
           job.held = over;
           found.push(over);
@@ -243,16 +243,17 @@ export class Admission<W extends WaitingJob> {
     else this.#held.leave(job);
   }
 
+  /**
+   * Says whether the caller stated how long it waits, and the limit opens within that time. While the queue does not know
+   * what runs, all requests wait: it takes only some seconds and is not the callers' fault. So do those that an earlier
+   * process had admitted.
+   */
+  #mayWait(job: W, over: OverLimit): boolean {
+    if (over.limit === 'unknown' || this.earlier.admittedAt(job) !== null) return true;
+    return !job.waits_for_start && (over.opens_at ?? this.#now()) < job.slot_by;
+  }
+
   #refusal(job: W, over: OverLimit): Refusal {
     return refusalOf(job.token_name, over, !job.waits_for_start, this.book.ratesOf(job), this.#now());
   }
-}
-
-/**
- * Says whether the caller stated how long it waits, and the limit opens within that time. While the queue does not know
- * what runs, all requests wait: it takes only some seconds and is not the callers' fault.
- */
-function mayWait({ waits_for_start, slot_by }: WaitingJob, over: OverLimit, now: number): boolean {
-  if (over.limit === 'unknown') return true;
-  return !waits_for_start && (over.opens_at ?? now) < slot_by;
 }

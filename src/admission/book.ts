@@ -78,12 +78,14 @@ export class Book {
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
     const opens_at = this.earlier.unknownUntil;
     if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
-    if (this.earlier.admittedAt(job) !== null) return null;
+    // What was admitted before the restart counts among the requests already, but what runs may be others since then.
+    const isCounted = this.earlier.admittedAt(job) !== null;
+    if (isCounted && this.#admitted.has(job.id)) return null;
     const [weighed, now] = [weigh(job), this.#now()];
     const { account, tenant } = holder;
     const ofTenant =
       this.#accounts.ofTenant(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
-    return longer(account.over(weighed, now), ofTenant);
+    return longer(account.over(weighed, now, isCounted), ofTenant);
   }
 
   /** Admits a job. @param at epoch ms; null for a stored job @param isCounted whether its request is counted already */

@@ -177,4 +177,23 @@ describe('a request that is asked for again after a restart', () => {
     queue.worker('w', { capacity: 10 });
     expect(standing(queue)).toMatchObject({ requests_per_minute: { used: 2 }, running: { used: 2 } });
   });
+
+  it('waits where others run in its place by then, whether or not its caller said so', () => {
+    for (const more of [{}, { wait_for_worker_ms: 60_000 }]) {
+      const queue = new QueueHarness();
+      const most = { running: 1, requests_per_minute: 2 };
+      queue.worker('w', { capacity: 10 });
+      queue.request(limited(most, { job_id: 'r1', ...more }));
+      queue.advance(2);
+      queue.restart();
+      const worker = queue.worker('w', { capacity: 10 });
+      expect(queue.request(limited(most, { job_id: 'r2' }))).toMatchObject([{ kind: 'stream' }]);
+      const again = queue.request(limited(most, { job_id: 'r1', ...more }));
+      expect(again).toEqual([]);
+      expect(standing(queue).running.used).toBe(1);
+      settle(queue, worker);
+      expect(again).toMatchObject([{ kind: 'stream' }]);
+      expect(standing(queue)).toMatchObject({ running: { used: 1 }, requests_per_minute: { used: 2 } });
+    }
+  });
 });
