@@ -2,6 +2,7 @@ import { Agent, type Dispatcher, fetch } from 'undici';
 import { reasonOf } from '../../../process/http.ts';
 import { chosenProxies } from '../../../process/outgoing.ts';
 import { proxyDispatcher } from '../../../process/through-proxies.ts';
+import { errorForCallers, explanationIn } from './explanation.ts';
 import type { Link } from './link.ts';
 import { LINK_PATHS, OBJECT_HEADER } from './messages.ts';
 
@@ -73,8 +74,9 @@ export class Bodies {
         throw Object.assign(new Error(`the queue broke off: ${reasonOf(error)}`), { retryable: true });
       });
     if (!answer.headers.has(OBJECT_HEADER)) {
-      await answer.body?.cancel();
-      throw Object.assign(new Error(`the queue answered HTTP ${answer.status}`), { retryable: true });
+      const explanation = explanationIn(await answer.text().catch(() => ''));
+      const error = errorForCallers(answer.status, explanation, answer.headers.get('retry-after'));
+      throw error.code === 'queue_restarting' ? Object.assign(error, { retryable: true }) : error;
     }
     const headers = new Headers([...answer.headers].filter(([name]) => !OF_CONNECTION.includes(name)));
     for (const [name, value] of Object.entries(more)) headers.set(name, value);

@@ -7,7 +7,7 @@ import { webSocketOptions } from '../../../process/web-socket-options.ts';
 import { bounds, CLOSE } from '../../../protocol/index.ts';
 import type { WorkerDial } from '../../../queue/rpc.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
-import { explanationOf } from './explanation.ts';
+import { errorForCallers, explanationOf } from './explanation.ts';
 import type { Link } from './link.ts';
 import { LINK_PATHS, OPENED_HEADER } from './messages.ts';
 
@@ -68,10 +68,10 @@ export class Pipes {
       });
       owner.once('unexpected-response', async (_request, response: IncomingMessage) => {
         const { statusCode = 503 } = response;
-        const { code, message } = await explanationOf(response);
+        const explanation = await explanationOf(response);
         // The object's own refusal is a text.
-        if (code === null) resolve(new Response(message, { status: statusCode }));
-        else reject(new HttpError(statusCode, message, code));
+        if (explanation.code === null) resolve(new Response(explanation.message, { status: statusCode }));
+        else reject(errorForCallers(statusCode, explanation, response.headers['retry-after']));
         owner.terminate();
       });
       // `ws` throws errors that nobody listens to.

@@ -314,10 +314,14 @@ it('fetches a file of any length, and stops when its reader leaves', async () =>
 
 it('tells failures of the owner from answers of its objects', async () => {
   const { server } = await owner({
-    content: async () => {
+    content: async (id: string) => {
+      if (id === 'damaged') throw new Error('SQLITE_CORRUPT: the disk image is malformed');
       throw Object.assign(new Error('the object ended'), { retryable: true });
     },
   });
   const { objects } = await linked([server.url]);
   await expect(objects.files('q').content('a')).rejects.toMatchObject({ retryable: true });
+  const damaged = await objects.files('q').content('damaged').catch(Object);
+  expect(damaged).toMatchObject({ status: 503, code: 'state_damaged', headers: { 'retry-after': '300' } });
+  expect(damaged).not.toHaveProperty('retryable');
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { afterEach, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { errorResponse, toHttpError } from '../../../../../src/gateway/errors.ts';
+import { errorResponse, HttpError, toHttpError } from '../../../../../src/gateway/errors.ts';
 import { createServer } from '../../../../../src/host/node/http/server.ts';
 import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
@@ -22,6 +22,9 @@ async function road(refusal?: string): Promise<{ url: string; owner: Owner }> {
   opened = [];
   const connect = async (dial: unknown) => {
     if (refusal === 'throw') throw Object.assign(new Error('it restarts'), { retryable: true });
+    if (refusal === 'full') throw new Error('SQLITE_FULL: the disk');
+    // So the owner answers where the token of the gateway process is not good any more.
+    if (refusal === 'token') throw new HttpError(401, 'This token is not known here.', 'token_unknown');
     if (refusal !== undefined) return new Response(refusal, { status: 503 });
     return new UpgradeResponse((socket) => {
       opened.push({ dial, socket });
@@ -112,11 +115,20 @@ it('has peers dial again when the link breaks', async () => {
 it.each([
   ['there are enough', { code: null, message: 'there are enough' }],
   ['throw', { code: 'queue_restarting', message: 'The queue is restarting; try again in a moment.' }],
+  ['full', { code: 'disk_full', message: expect.stringMatching(/^The disk of the queue's state is full/) }],
+  [
+    'token',
+    {
+      code: 'queue_restarting',
+      message: 'The queue does not take what its gateway requests (HTTP 401); try again in a moment.',
+    },
+  ],
 ])('answers a peer that the object does not take (%s)', async (refusal, explanation) => {
   const { url } = await road(refusal);
   const peer = new WebSocket(url);
   const [, response] = (await once(peer, 'unexpected-response')) as [unknown, IncomingMessage];
   expect(response.statusCode).toBe(503);
+  if (explanation.code !== null) expect(response.headers['retry-after']).toMatch(/^\d+$/);
   expect(await explanationOf(response)).toEqual(explanation);
   peer.on('error', () => {}).terminate();
 });
