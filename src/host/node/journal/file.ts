@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { UserError } from '../../../process/index.ts';
 import { syncFolder } from '../storage/files.ts';
 import {
+  CHUNK_BYTES,
   type Entry,
   type Journal,
   type Lease,
@@ -198,7 +199,7 @@ export class FileJournal implements Journal {
 
 async function* chunksOf(path: string): AsyncGenerator<SnapshotChunk> {
   let bytes: Buffer = Buffer.alloc(0);
-  for await (const more of createReadStream(path)) {
+  for await (const more of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     bytes = Buffer.concat([bytes, more as Buffer]);
     for (;;) {
       if (bytes.length < 8) break;

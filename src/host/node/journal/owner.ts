@@ -10,7 +10,7 @@ import { saveSnapshot } from './snapshot.ts';
 import { OWNER_PACE, SnapshotSchedule } from './snapshot-schedule.ts';
 import { JournalWriter, type Loss } from './writer.ts';
 
-/** The end of an owner waits at most this many ms for the journal. */
+/** The end of an owner waits at most this many ms for a journal that cannot be reached. */
 const END_WITHIN_MS = 5000;
 
 interface OwnerParts {
@@ -107,7 +107,12 @@ export class Owner {
       await this.#lease.end();
       return true;
     };
-    const isEnded = await Promise.race([ended(), this.lost.then(() => true), sleep(END_WITHIN_MS, false)]);
+    const unreachable = async () => {
+      do await sleep(END_WITHIN_MS);
+      while (this.problem === null && !this.#writer.isFailing);
+      return false;
+    };
+    const isEnded = await Promise.race([ended(), this.lost.then(() => true), unreachable()]);
     this.#lease.stop();
     if (!isEnded)
       log('warn', 'the journal cannot be reached: what it lacks was not acknowledged, and is dropped', {});

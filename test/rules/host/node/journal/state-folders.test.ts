@@ -1,4 +1,4 @@
-import { access, copyFile, readdir, rm } from 'node:fs/promises';
+import { access, copyFile, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -145,6 +145,15 @@ describe('an owner', () => {
     const three = await members.member();
     await three.follow();
     expect(three.dump()).toEqual(two.dump());
+  });
+
+  it('waits at its end for databases that take long to close', async () => {
+    const one = await members.owner();
+    await put(one, 1);
+    await one.owner!.end(sleep(5500));
+    const place = JSON.parse(await readFile(join(one.stateDir, 'journal-at.json'), 'utf8'));
+    expect(place).toMatchObject({ seq: 3, mayBeAhead: false });
+    one.kill();
   });
 
   it('applies what others have written since its end', async () => {
