@@ -79,6 +79,8 @@ export class Link {
   #linked: { webSocket: WebSocket; socket: NodeSocket<never>; url: string } | null = null;
   /** The time since which the link is away, epoch ms. */
   #awaySince = Date.now();
+  /** The same moment by the clock that nobody sets, ms of `performance.now()`. */
+  #awayFrom = performance.now();
   #home: number | null = null;
   readonly #pending = new Map<number, Pending>();
   #calls = 0;
@@ -101,7 +103,11 @@ export class Link {
   }
 
   get #away(): Away {
-    return { since: this.#awaySince, refuses: Date.now() - this.#awaySince >= AWAY_MS };
+    return { since: this.#awaySince, refuses: this.#awayMs >= AWAY_MS };
+  }
+
+  get #awayMs(): number {
+    return performance.now() - this.#awayFrom;
   }
 
   /**
@@ -135,7 +141,7 @@ export class Link {
    */
   async whenLinked(): Promise<string> {
     if (this.#linked) return this.#linked.url;
-    const leftMs = this.#awaySince + AWAY_MS - Date.now();
+    const leftMs = AWAY_MS - this.#awayMs;
     if (leftMs <= 0) throw awayError(this.#away);
     return await new Promise((resolve, reject) => {
       const linked = (url: string) => {
@@ -285,6 +291,7 @@ export class Link {
   #lost(why: string): void {
     this.#linked = null;
     this.#awaySince = Date.now();
+    this.#awayFrom = performance.now();
     const pending = [...this.#pending.values()];
     this.#pending.clear();
     if (!this.#ended.signal.aborted) this.#parts.log('warn', `the link to the queue ended: ${why}`, {});

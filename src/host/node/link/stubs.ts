@@ -78,15 +78,15 @@ class Calls implements ProxyHandler<object> {
  * over a restart, and the caller still waits.
  */
 async function request(link: Link, queueId: string, wanted: WaitingRequest): Promise<RequestAnswer> {
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   let firstLostAt: number | null = null;
   while (true) {
     try {
       await link.whenLinked();
-      const asked = { ...withTimeLeft(wanted, Date.now() - startedAt), home: link.home };
+      const asked = { ...withTimeLeft(wanted, performance.now() - startedAt), home: link.home };
       return (await link.call('queue', queueId, 'request', [asked])) as RequestAnswer;
     } catch (error) {
-      const now = Date.now();
+      const now = performance.now();
       firstLostAt ??= now;
       if (!(error instanceof LinkBroke) || now - firstLostAt >= AWAY_MS) throw error;
     }
