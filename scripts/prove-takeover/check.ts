@@ -1,31 +1,9 @@
-import { type Line, operationsOf, type SeenJob } from './operations.ts';
+import type { FinalState, Limits } from './final-state.ts';
+import { type Line, operationsOf } from './operations.ts';
 import { brokenChats, tooManyAtOnce, tooManyTokens, wrongChats } from './promises/chats.ts';
 import { fencesOfJobs, fencesOfQueue } from './promises/fences.ts';
 import { changedJobs, idsTwice, lostJobs, refusedJobs, settledTwice, wrongJobs } from './promises/jobs.ts';
 import { wrongUsage, wrongUsageReads } from './promises/usage.ts';
-
-export interface Limits {
-  running: number;
-  tokensPerMinute: number;
-}
-
-/** What the queue says of a job once everything has come to rest. */
-export interface FinalJob extends SeenJob {
-  /** The steps of its ledger, in order. */
-  steps: readonly { step: string; fence: number }[];
-}
-
-/** The state once everything has come to rest. */
-export interface FinalState {
-  /** Every job that some client knows of, by its id; null: the queue does not know it. */
-  jobs: ReadonlyMap<string, FinalJob | null>;
-  /** The usage of the tokens by which jobs are stored, and of those by which chats are asked. */
-  usage: { jobs: { requests: number; output: number }; chats: { requests: number; output: number } };
-  /** The entries of the journal that are still there. */
-  journal: readonly { seq: number; epoch: number }[];
-  /** Tables in which the files of owner and follower differ. */
-  differences: readonly string[];
-}
 
 /** What was found, by promise; all lists are empty if every promise was kept. */
 export type Verdict = Record<(typeof PROMISES)[number], string[]>;

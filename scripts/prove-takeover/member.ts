@@ -7,7 +7,7 @@ import { CLI, cleanEnvironment } from '../../test/support/road.ts';
 import { addressOf, on } from './network.ts';
 import { SmallDisk } from './small-disk.ts';
 
-export const QUEUE_PORT = 8788;
+const QUEUE_PORT = 8788;
 
 export interface Health {
   role: 'owner' | 'follower';

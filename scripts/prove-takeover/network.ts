@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 
 /** The machines of a run. Each is a network namespace, on one bridge; `clients` has the bridge and this program. */
-export const MACHINES = ['clients', 'one', 'two', 'database', 'standby', 'edge'] as const;
+const MACHINES = ['clients', 'one', 'two', 'database', 'standby', 'edge'] as const;
 export type Machine = (typeof MACHINES)[number];
 
 /** The address at which the journal's server is; it moves to its standby in a failover. */
@@ -9,7 +9,7 @@ export const JOURNAL_ADDRESS = '10.143.9.100';
 const BRIDGE = 'wvjbridge';
 
 /** Returns the network namespace of a machine. */
-export function namespaceOf(machine: Machine): string {
+function namespaceOf(machine: Machine): string {
   return `wvj${MACHINES.indexOf(machine)}`;
 }
 

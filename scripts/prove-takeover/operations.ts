@@ -18,7 +18,7 @@ export interface SeenJob {
 }
 
 /** An answer to a chat, as far as it came. Times are those of the log, ms. */
-export interface SeenChat {
+interface SeenChat {
   text: string;
   firstAt: number;
   lastAt: number;
@@ -27,7 +27,7 @@ export interface SeenChat {
 }
 
 /** What the usage says of the token that submits the stored jobs. */
-export interface SeenUsage {
+interface SeenUsage {
   requests: number;
   output: number;
 }

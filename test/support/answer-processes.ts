@@ -17,7 +17,7 @@ import { Wire } from './wire.ts';
  * those of production; sockets are wires that delay, break and lose what is on its way.
  */
 
-export const GRACE_SECONDS = 10;
+const GRACE_SECONDS = 10;
 const QUEUE = 'q';
 
 /** A process with relays and a port. */

@@ -1,4 +1,4 @@
-import type { Limits } from '../check.ts';
+import type { Limits } from '../final-state.ts';
 import type { Line, Operation } from '../operations.ts';
 import { cut, ms, textOf } from './lookups.ts';
 

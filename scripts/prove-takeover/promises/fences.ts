@@ -1,4 +1,4 @@
-import type { FinalState } from '../check.ts';
+import type { FinalState } from '../final-state.ts';
 import type { Operation } from '../operations.ts';
 import { idOf, ms, readsByJob } from './lookups.ts';
 

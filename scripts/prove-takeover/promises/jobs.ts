@@ -1,4 +1,4 @@
-import type { FinalState } from '../check.ts';
+import type { FinalState } from '../final-state.ts';
 import type { Operation, SeenJob } from '../operations.ts';
 import { cut, FINAL_STATES, idOf, ms, readsByJob, textOf } from './lookups.ts';
 

@@ -1,4 +1,4 @@
-import type { FinalState } from '../check.ts';
+import type { FinalState } from '../final-state.ts';
 import type { Operation } from '../operations.ts';
 import { FINAL_STATES, idOf, ms, readsByJob } from './lookups.ts';
 

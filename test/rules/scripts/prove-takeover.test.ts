@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  check,
-  type FinalJob,
-  type FinalState,
-  type Limits,
-  PROMISES,
-} from '../../../scripts/prove-takeover/check.ts';
+import { check, PROMISES } from '../../../scripts/prove-takeover/check.ts';
+import type { FinalJob, FinalState, Limits } from '../../../scripts/prove-takeover/final-state.ts';
 import { FAULT_NAMES, faultsOf, inTurn } from '../../../scripts/prove-takeover/nemesis.ts';
 import {
   type Call,
