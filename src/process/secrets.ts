@@ -1,4 +1,4 @@
-const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
+const SECRET_VARIABLE = /(?:[_-]|^(?:PG)?)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
 /**
  * Matches names of variables that hold lists of tokens or of headers, an address with a password, or command lines,
  * which may hold a key.
@@ -45,7 +45,16 @@ function secretsIn(name: string, value: string): string[] {
 /** Returns the password of an address, as it stands there and as it is meant. */
 function passwordIn(address: string): string[] {
   const [, password = ''] = /:\/\/[^/@]*?:([^/]*)@/.exec(address) ?? [];
-  return [password, URL.canParse(address) ? decodeURIComponent(new URL(address).password) : password];
+  const [, parameter = ''] = /[?&]password=([^&]*)/.exec(address) ?? [];
+  return [password, parameter].flatMap((text) => [text, decoded(text)]);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function listed(text: string): string[] {

@@ -26,6 +26,14 @@ test('the password of a journal is hidden, as it stands in its address and as it
   expect(hide('postgres://queue:a%26bcd@db.internal:5432/queue: no role "queue" with a&bcd')).toBe(
     'postgres://queue:(secret)@db.internal:5432/queue: no role "queue" with (secret)',
   );
+  const asParameter = secretHider({
+    QUEUE_JOURNAL: 'postgres://db.internal/queue?user=queue&password=abcdef',
+    PGPASSWORD: 'ghijkl',
+  });
+  expect(asParameter('abcdef ghijkl queue')).toBe('(secret) (secret) queue');
+  // An address that cannot be read is refused in words, after messages hide what may be its password.
+  const malformed = secretHider({ QUEUE_JOURNAL: 'postgres://queue:100%sure@db.internal/queue' });
+  expect(malformed('100%sure')).toBe('(secret)');
   expect(secretHider({ QUEUE_JOURNAL: 'file:/var/lib/journal' })('file:/var/lib/journal')).toBe(
     'file:/var/lib/journal',
   );
