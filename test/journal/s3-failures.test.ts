@@ -146,6 +146,19 @@ describe('an append', () => {
   });
 });
 
+it('sends the parts of a snapshot again if the store is too busy', async () => {
+  const journal = throughIt();
+  altered.onRequest = oncePut({ status: 503, code: 'SlowDown' });
+  const chunks = async function* () {
+    for (const text of ['one', 'two']) yield { name: 'a/queue.sqlite', bytes: Buffer.from(text) };
+  };
+  await journal.saveSnapshot({ seq: 7, chunks: chunks() });
+  const texts: string[] = [];
+  const snapshot = await direct().newestSnapshot();
+  for await (const { bytes } of snapshot!.chunks) texts.push(Buffer.from(bytes).toString());
+  expect(texts).toEqual(['one', 'two']);
+});
+
 it('finds the last of many entries', async () => {
   const bucket = bucketOf();
   const keys = Array.from({ length: 1100 }, (_, index) => `journal/${String(index + 1).padStart(16, '0')}`);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../process/index.ts';
 import {
   CALL_MS,
@@ -26,6 +27,9 @@ const PART_MS = 60_000;
  * one of the snapshots, which are minutes apart.
  */
 const TRIMMED_AFTER_MS = 60_000;
+/** Such a request is sent this many times, with a pause that doubles, ms: a snapshot has thousands of them. */
+const MOST_TRIES = 5;
+const FIRST_PAUSE_MS = 100;
 /** Parts that no snapshot names are left over after this time, ms. */
 const LEFT_AFTER_MS = 3_600_000;
 
@@ -65,15 +69,9 @@ export class S3Journal implements Journal {
     try {
       await this.#checkStore();
     } catch (error) {
-      // Too many requests, and faults of the store, pass.
-      if (
-        !(error instanceof S3Error) ||
-        error.status === 429 ||
-        (error.status >= 500 && error.status !== 501)
-      )
-        throw error;
+      if (mayPass(error)) throw error;
       throw new UserError(
-        `The journal's object store refuses its use: ${error.message}. Correct the address of the journal ` +
+        `The journal's object store refuses its use: ${(error as Error).message}. Correct the address of the journal ` +
           '(QUEUE_JOURNAL or --journal), AWS_REGION, AWS_ENDPOINT_URL, or the rights of AWS_ACCESS_KEY_ID, which has ' +
           'to list, read, write and delete objects.',
       );
@@ -139,13 +137,9 @@ export class S3Journal implements Journal {
     const contents: Contents = { id: randomUUID(), names: [] };
     for await (const { name, bytes } of chunks) {
       const part = contents.names.push(name) - 1;
-      await this.#bucket.put(partKey(contents.id, part), bytes, AbortSignal.timeout(PART_MS));
+      await again((limit) => this.#bucket.put(partKey(contents.id, part), bytes, limit));
     }
-    await this.#bucket.put(
-      `snapshots/${digits(seq)}`,
-      JSON.stringify(contents),
-      AbortSignal.timeout(PART_MS),
-    );
+    await again((limit) => this.#bucket.put(`snapshots/${digits(seq)}`, JSON.stringify(contents), limit));
   }
 
   async newestSnapshot(): Promise<Snapshot | null> {
@@ -161,7 +155,7 @@ export class S3Journal implements Journal {
       const { names, isCut } = await this.#bucket.list('journal/', '', MOST_LISTED, limit());
       const old = names.filter((name) => Number(name) < beforeSeq);
       // One after the other: an append sees by the entry before its own that neither was trimmed.
-      for (const name of old) await this.#bucket.remove(`journal/${name}`, limit());
+      for (const name of old) await again((limit) => this.#bucket.remove(`journal/${name}`, limit));
       if (!isCut || old.length < names.length) break;
     }
     const named = new Set<string>();
@@ -249,7 +243,7 @@ export class S3Journal implements Journal {
 
   async *#parts({ id, names }: Contents): AsyncGenerator<SnapshotChunk> {
     for (const [part, name] of names.entries()) {
-      const found = await this.#bucket.get(partKey(id, part), AbortSignal.timeout(PART_MS));
+      const found = await again((limit) => this.#bucket.get(partKey(id, part), limit));
       if (!found) throw new Error('the snapshot was removed while it was read');
       yield { name, bytes: found.body };
     }
@@ -274,6 +268,24 @@ export class S3Journal implements Journal {
       all.push(...names);
       if (!isCut) return all;
     }
+  }
+}
+
+/** Returns whether a request may succeed later: too many requests, and faults of the store or the network, pass. */
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof S3Error)) return true;
+  return error.status === 429 || (error.status >= 500 && error.status !== 501);
+}
+
+/** Sends a request of a snapshot or of `trim`, which may be carried out twice, a few times if it fails for the moment. */
+async function again<T>(send: (limit: AbortSignal) => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await send(AbortSignal.timeout(PART_MS));
+    } catch (error) {
+      if (tries === MOST_TRIES || !mayPass(error)) throw error;
+    }
+    await sleep(FIRST_PAUSE_MS * 2 ** tries);
   }
 }
 
