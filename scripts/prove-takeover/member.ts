@@ -42,10 +42,6 @@ export class Member {
     return join(this.disk.path, 'state');
   }
 
-  get isRunning(): boolean {
-    return this.#process !== null;
-  }
-
   /** Starts it, if it does not run; it is not waited for. */
   start(): void {
     if (this.#process) return;
