@@ -1,5 +1,6 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { randomText } from './random-text.ts';
+import { timeOrderedId } from './time-ordered-id.ts';
 
 /**
  * The ids that the server makes for what callers ask for later: `idOf` makes them, `placeOf` reads them.
@@ -12,6 +13,8 @@ import { randomText } from './random-text.ts';
  *
  * What is only found through something else needs no place: a file with a job's payload or result is named by the job's
  * row, an item by its response or conversation.
+ *
+ * The published `worker-vllm/protocol` leaves this file out, since it needs a library for the hash of a queue's id.
  */
 
 /** Where the thing of an id is. */
@@ -113,14 +116,4 @@ export function tagOf(queueId: string): string {
   if (tags.size >= MOST_TAGS) tags.clear();
   tags.set(queueId, tag);
   return tag;
-}
-
-/**
- * Makes a UUID that begins with the time (version 7 of RFC 9562). Ids that grow lie side by side in the index of the
- * queue's table, so the jobs of one commit change one page of it, where random ids would change one each.
- */
-export function timeOrderedId(): string {
-  const time = Date.now().toString(16).padStart(12, '0');
-  // Everything behind the version comes from the random UUID, whose variant is the same.
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }

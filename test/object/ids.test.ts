@@ -4,7 +4,7 @@ import WebSocket from 'ws';
 import { FEATURE_ROUTES } from '../../src/features/index.ts';
 import { createApp } from '../../src/gateway/app.ts';
 import { PASSED_THROUGH } from '../../src/gateway/routes/inference.ts';
-import { placeOf, tagOf } from '../../src/protocol/index.ts';
+import { placeOf, tagOf } from '../../src/protocol/ids.ts';
 import { until } from '../support/poll.ts';
 import type { JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';

@@ -1,4 +1,4 @@
-import { idOf } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
 import { type Fields, type NewItem, type NewResponse, newItemId } from './types.ts';
 
 /** A fault of a body of `POST /v1/responses`, in OpenAI's words where it has some. */

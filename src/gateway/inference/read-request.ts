@@ -1,5 +1,6 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { dialectOf, engineRoute, idOf } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
+import { dialectOf, engineRoute } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';

@@ -1,6 +1,7 @@
 import type { QueueStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { bounds, fitsUtf8, idOf } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
+import { bounds, fitsUtf8 } from '../../protocol/index.ts';
 import {
   type AskedModel,
   bytesOf,

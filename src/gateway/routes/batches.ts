@@ -1,6 +1,7 @@
 import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import type * as answers from '../../protocol/file-answers.ts';
-import { ANY_ENDPOINT, idOf, inferenceRoutes, parseValue, type Waiting } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
+import { ANY_ENDPOINT, inferenceRoutes, parseValue, type Waiting } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { aliasesFor } from '../auth/aliases.ts';

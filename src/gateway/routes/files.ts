@@ -1,6 +1,6 @@
 import type { FileRecord } from '../../files/file-index.ts';
 import { FILE_PURPOSES, type FilePurpose, type StoredFile } from '../../protocol/file-answers.ts';
-import { idOf } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth/authorize.ts';

@@ -1,4 +1,5 @@
-import { type IdKind, idOf, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
+import { type IdKind, idOf } from '../../protocol/ids.ts';
+import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { aliasesFor } from '../auth/aliases.ts';

@@ -1,7 +1,8 @@
 import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { CanaryShare } from '../../fleet/rpc.ts';
-import { CLOSE, idOf, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
+import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
 import {
   type COMMANDS,

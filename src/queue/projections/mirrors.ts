@@ -1,7 +1,8 @@
 import type { Mirror } from '../../aliases/alias.ts';
 import { withTarget } from '../../aliases/rename.ts';
 import { fraction } from '../../aliases/resolve.ts';
-import { bounds, fitsUtf8, idOf, payloadText, reservedSlots } from '../../protocol/index.ts';
+import { idOf } from '../../protocol/ids.ts';
+import { bounds, fitsUtf8, payloadText, reservedSlots } from '../../protocol/index.ts';
 import type { JobEvent } from '../events/event.ts';
 import { emit, type Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';

@@ -1,14 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import {
-  behindPlace,
-  type IdKind,
-  idOf,
-  JobSubmission,
-  lineJobId,
-  placeOf,
-  tagOf,
-  timeOrderedId,
-} from '../../../src/protocol/index.ts';
+import { behindPlace, type IdKind, idOf, placeOf, tagOf } from '../../../src/protocol/ids.ts';
+import { JobSubmission, lineJobId, timeOrderedId } from '../../../src/protocol/index.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

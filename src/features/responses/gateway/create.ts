@@ -7,7 +7,8 @@ import { mostBodyBytes, readRequest } from '../../../gateway/inference/read-requ
 import { callResponses } from '../../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
-import { idOf, withMembers, withoutMark } from '../../../protocol/index.ts';
+import { idOf } from '../../../protocol/ids.ts';
+import { withMembers, withoutMark } from '../../../protocol/index.ts';
 import { variableOf } from '../../../settings/queue-settings.ts';
 import { BodyFault, type CreateFields, newResponse, readCreate } from '../create-body.ts';
 import { begunResponse } from '../response-object.ts';

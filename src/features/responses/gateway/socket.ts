@@ -4,7 +4,7 @@ import { holdBytes } from '../../../gateway/bodies/body.ts';
 import type { HttpError } from '../../../gateway/errors.ts';
 import { queueIdOf } from '../../../gateway/objects/ids.ts';
 import type { GatewayContext } from '../../../gateway/routes/route.ts';
-import { idOf } from '../../../protocol/index.ts';
+import { idOf } from '../../../protocol/ids.ts';
 import { PATH } from './create.ts';
 import { ResponsesSession } from './session.ts';
 

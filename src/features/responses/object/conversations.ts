@@ -1,4 +1,4 @@
-import { idOf } from '../../../protocol/index.ts';
+import { idOf } from '../../../protocol/ids.ts';
 import { LOCKED, MOST_ITEMS, noConversation, TOO_LONG, tooLarge } from '../refusals.ts';
 import type { Fields, Item, ItemsWanted, NewItem, Refusal } from '../types.ts';
 import { dropItems, type Responses, storageRefusal, UNLOCKED, type Viewer } from './chains.ts';
