@@ -200,7 +200,8 @@ describe('a response in the background whose process is killed', () => {
 
   it('is read on while it runs over a kill of the queue, however much of it the queue had', async () => {
     await setPace(worker.engineUrl, 5);
-    const id = await begin('Read me on.', { max_output_tokens: 4000 });
+    // Long enough to be at work still when a busy machine has read a part of it.
+    const id = await begin('Read me on.', { max_output_tokens: 20_000 });
     await seen(id, 600);
     await restartQueue();
     const stream = await client().responses.retrieve(id, { stream: true });

@@ -55,7 +55,10 @@ const asks: [string, string[], (objects: Objects) => unknown][] = [
   [
     'the gateway, when tokens end',
     ['endTokens', 'closeViewers'],
-    (objects) => endTokens({ objects }, [{ name: 'a', sha256: 'a', isGone: true }]),
+    (objects) =>
+      endTokens({ objects, dialled: async () => ({ queues: [], fleets: [] }) }, [
+        { name: 'a', sha256: 'a', isGone: true },
+      ]),
   ],
   [
     'the queue, for room for a long result',
