@@ -55,8 +55,13 @@ export class ReplayBuffers {
     return kept !== undefined;
   }
 
+  /** Breaks all buffers. One of which nothing has come is forgotten: its worker may still come and begin it. */
   breakAll(reason: BrokenReason): void {
-    for (const { replay } of this.#kept.values()) replay.onBroken(reason);
+    for (const [id, { replay }] of this.#kept) {
+      const hasBegun = replay.hasBegun;
+      replay.onBroken(reason);
+      if (!hasBegun) this.#kept.delete(id);
+    }
   }
 
   /** Calls the listener when a replay buffer opens, which may not have begun. @returns stops waiting */

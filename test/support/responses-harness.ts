@@ -9,7 +9,9 @@ import { ResponsesObject, type ResponsesSettings } from '../../src/features/resp
 import { begunResponse } from '../../src/features/responses/response-object.ts';
 import type { EndedResponse, Fields, NewResponse } from '../../src/features/responses/types.ts';
 import type { Env } from '../../src/gateway/env.ts';
+import type { BrokenReason } from '../../src/protocol/index.ts';
 import type { SubmitJob } from '../../src/queue/rpc.ts';
+import { responseOf } from '../../src/relay/object/responses.ts';
 import { playedObjects } from './objects.ts';
 import { type FakeConnection, QueueHarness } from './queue-harness.ts';
 import { settled, VirtualClock } from './virtual-clock.ts';
@@ -100,6 +102,8 @@ export class ResponsesHarness {
     WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
   };
   alarmAt: number | null = null;
+  /** Why the relay breaks the next answer that it is asked for; null: it does not. */
+  broken: BrokenReason | null = null;
   /** How long a cancelled job's worker is waited for, ms: the workers of most tests report nothing. */
   reportMs = 0;
   readonly #settings: ResponsesSettings;
@@ -121,7 +125,7 @@ export class ResponsesHarness {
       objects: playedObjects({
         queue: () => this.#calls(this.#life),
         fleet: () => ({ eraseError: async () => {} }),
-        relay: () => ({ openReplay: async (stream: number) => this.replay(stream).response }),
+        relay: () => ({ openReplay: async (stream: number) => this.#openReplay(stream) }),
       }),
     };
     this.object = new ResponsesObject(this.#host(this.#life), this.#settings, responsesAsk(env, 'q'), {
@@ -140,6 +144,12 @@ export class ResponsesHarness {
     this.queue.restart();
     this.replays.clear();
     this.restart();
+  }
+
+  #openReplay(stream: number): Response {
+    const broken = this.broken;
+    this.broken = null;
+    return broken === null ? this.replay(stream).response : responseOf({ broken }, {});
   }
 
   replay(stream: number): PlayedReplay {

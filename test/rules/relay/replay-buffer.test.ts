@@ -160,6 +160,17 @@ it('a worker that is lost breaks its replay buffers, and what is over is forgott
   stop();
 });
 
+it('a worker that comes after the grace begins a buffer that was waited for in vain', () => {
+  const bench = new RelayHarness();
+  const { openings } = read(bench);
+  bench.relay.onSocketClosed(bench.socket);
+  bench.advance(11);
+  expect(openings).toMatchObject([{ ok: false, reason: { code: 'worker_died' } }]);
+  bench.connect();
+  bench.say(head, bytes(0, 'data: 1\n\n'));
+  expect(read(bench).reader.received).toBe('data: 1\n\n');
+});
+
 it('a reader that leaves before anything came leaves nothing behind', () => {
   const bench = new RelayHarness();
   read(bench).stop();

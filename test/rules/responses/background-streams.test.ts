@@ -159,6 +159,15 @@ describe('the stream of a response in the background', () => {
     expectNumbered(all);
   });
 
+  it('is read once its worker is back, where the relay had waited for it in vain', async () => {
+    harness.broken = { message: 'it did not come back', code: 'worker_died', retryable: true };
+    const { id } = await harness.create({ stream: true });
+    await harness.advance(1000);
+    stream().say(...engineEvents().slice(0, 6));
+    await harness.advance(100);
+    expect(typesOf(await harness.events(id))).toEqual(TYPES.slice(0, 7));
+  });
+
   it('is made by the next attempt where the first gave nothing', async () => {
     const { id } = await harness.create({ stream: true });
     const first = stream();

@@ -14,6 +14,9 @@ const PAUSE_MS = 1000;
 /** The events that an engine sends within this time, ms, are stored in one commit. */
 const GATHER_MS = 50;
 
+/** The code with which a relay breaks an answer whose worker is away. */
+const WORKER_AWAY = 'worker_died';
+
 type FollowPorts = BackgroundPorts & {
   /** Brings a response up to what its job is now. */
   refresh(id: string): Promise<void>;
@@ -132,7 +135,10 @@ async function* answerOf(
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const response = await ask.openReplay(workerId, streamId, signal);
-  if (response.body === null || brokenOf(response) !== null) return;
+  const broken = brokenOf(response);
+  // The relay has waited in vain for a worker that may still come back.
+  if (broken?.code === WORKER_AWAY) throw new Error(broken.message);
+  if (response.body === null || broken !== null) return;
   const reader = response.body.getReader();
   const leave = () => void reader.cancel().catch(() => {});
   signal.addEventListener('abort', leave, { once: true });
