@@ -64,6 +64,12 @@ export const RENEW_SHARE = 0.8;
 /** The queue waits this many seconds for a worker whose socket closed before it gives the worker's jobs to others. */
 export const RECONNECT_GRACE_SECONDS = 10;
 
+/**
+ * Gateway processes wait this many seconds for a queue that is out of reach. As long as the queue waits for workers
+ * behind a gateway process that is out of its reach, if the reconnect grace is shorter: they go on with their answers.
+ */
+export const GATEWAY_AWAY_SECONDS = 30;
+
 /** The attempts that may be charged to a job before it fails for good. */
 export const MAX_ATTEMPTS = 3;
 

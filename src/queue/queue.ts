@@ -1,7 +1,7 @@
 import type { Asked } from '../durable/calls.ts';
 import { createTables } from '../durable/ports.ts';
 import type { DisplacedJobs } from '../fleet/rpc.ts';
-import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
+import { bounds, type Parsed, type RequestRecord, type WorkerFrame } from '../protocol/index.ts';
 import { completeSettings, type GivenSettings } from '../settings/queue-settings.ts';
 import type { WebhookOutbox } from '../webhooks/outbox.ts';
 import { loseConnection } from './attempts/connection.ts';
@@ -125,8 +125,12 @@ export class Queue {
     this.#do(() => this.frames.hear(connection, frame, newSessionId));
   }
 
-  onClose(connection: Connection): void {
-    if (!this.#isLeaving) this.#do(() => loseConnection(this.#core, connection, 'the connection closed'));
+  /** @param isCutOff whether the gateway process between queue and worker is out of reach */
+  onClose(connection: Connection, isCutOff = false): void {
+    if (this.#isLeaving) return;
+    const reason = isCutOff ? 'its gateway process is out of reach' : 'the connection closed';
+    const leastGrace = isCutOff ? bounds.GATEWAY_AWAY_SECONDS : 0;
+    this.#do(() => loseConnection(this.#core, connection, reason, leastGrace));
   }
 
   /** Prepares for the end of this process: a socket that closes from now on says nothing about its worker. */

@@ -147,9 +147,9 @@ export class QueueHarness {
       this.queue.onFrame(connection, frame, () => `session-${++this.#next}`);
   }
 
-  drop(connection: FakeConnection): void {
+  drop(connection: FakeConnection, isCutOff = false): void {
     this.connections.delete(connection);
-    this.queue.onClose(connection);
+    this.queue.onClose(connection, isCutOff);
     this.queue.beforeCommit();
   }
 

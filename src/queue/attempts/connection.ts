@@ -16,13 +16,14 @@ import { MACHINE_TAKEN, releaseAttempt } from './end.ts';
 /**
  * Handles the close of a control socket. The worker may only have lost the network: its jobs wait for it until the
  * reconnect grace is over. Stored jobs of a machine that is being taken away do not wait.
+ * @param leastGrace the least length of the grace, s
  */
-export function loseConnection(core: Core, connection: Connection, reason: string): void {
+export function loseConnection(core: Core, connection: Connection, reason: string, leastGrace = 0): void {
   const worker = core.workers.remove(connection);
   // A newer connection has replaced this one: nothing is lost.
   if (!worker || core.workers.byId(worker.session.worker_id)) return;
   const now = core.now();
-  const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
+  const graceEnds = now + Math.max(leastGrace, core.settings.reconnect_grace_seconds) * 1000;
   for (const job of leasedBy(core, worker.session.worker_id)) {
     // A machine that is taken away does not come back, and its jobs are not to blame.
     if (worker.session.preempted && job.mode === 'stored') {

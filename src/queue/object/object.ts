@@ -146,10 +146,10 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   }
 
   /** Tells the rules that a socket closed, once they have taken all that its worker has sent. */
-  async closed(socket: HostSocket<KeptOfWorker>): Promise<void> {
+  async closed(socket: HostSocket<KeptOfWorker>, code: number | null | 'cut off'): Promise<void> {
     const connection = this.#sockets.connection(socket);
     await this.#inbound.received(connection);
-    await this.#commits.together(() => this.#queue.onClose(connection));
+    await this.#commits.together(() => this.#queue.onClose(connection, code === 'cut off'));
   }
 
   async alarm(setFor: number | null): Promise<void> {

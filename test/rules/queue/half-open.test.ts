@@ -32,6 +32,22 @@ describe('a worker whose network is gone without a word', () => {
     });
   });
 
+  it('is waited for as long as callers wait for the queue, where its gateway process is out of reach', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.drop(worker, true);
+    queue.advance(29);
+    const back = queue.worker('w', { jobs: [{ job_id: id, fence_token: worker.lastJob().fence_token }] });
+    expect(back.frames('registered')[0]).toMatchObject({ resumed: [id] });
+    queue.drop(back, true);
+    const other = queue.worker('other');
+    queue.advance(29);
+    expect(other.frames('job')).toEqual([]);
+    queue.advance(12);
+    expect(other.lastJob().job_id).toBe(id);
+  });
+
   it('gives its job to another when it does not come back', () => {
     const queue = new QueueHarness({ lease_seconds: 300 });
     const worker = queue.worker('w');

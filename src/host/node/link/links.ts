@@ -8,7 +8,7 @@ import { type BrokenReason, CLOSE } from '../../../protocol/index.ts';
 import type { RelayMetrics, WaitingRequest } from '../../../queue/rpc.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import type { RelaysElsewhere } from '../objects/objects.ts';
-import { NodeSocket } from '../objects/socket.ts';
+import { cutOff, NodeSocket } from '../objects/socket.ts';
 import { Homes } from './homes.ts';
 import {
   AWAY_MS,
@@ -240,6 +240,8 @@ export class Links implements RelaysElsewhere {
     // Timers of a process that stood still do not come more than once: it hears what has arrived before the next one.
     if (open.silence.beat()) {
       open.socket.drop();
+      // Workers behind it may go on with their answers, which do not pass here.
+      for (const webSocket of open.piped) cutOff(webSocket);
       return this.#lost(open, `nothing was heard of it for ${(SILENT_BEATS * BEAT_MS) / 1000} s`);
     }
     this.#send(open, { type: 'beat' });

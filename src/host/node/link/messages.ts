@@ -34,7 +34,7 @@ export const BEAT_MS = 1000;
 export const SILENT_BEATS = 5;
 
 /** Calls wait for the next link until the last one has been broken for this many ms; later ones are refused at once. */
-export const AWAY_MS = 30_000;
+export const AWAY_MS = bounds.GATEWAY_AWAY_SECONDS * 1000;
 
 /** The kinds of object that a gateway process asks over the link. */
 export const KINDS = ['queue', 'fleet', 'batches', 'files', 'responses'] as const;

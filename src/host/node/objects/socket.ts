@@ -15,8 +15,8 @@ interface NodeSocketPorts {
   /** The peer's text that tests the connection, and the answer to it; undefined: such texts get no answer. */
   pings: { ping: string; pong: string } | undefined;
   message(message: string | Uint8Array<ArrayBuffer>): void;
-  /** Called when the socket has closed. @param code null: the connection broke */
-  closed(code: number | null): void;
+  /** Called when the socket has closed. @param code as `HostedObject.closed` has it */
+  closed(code: number | null | 'cut off'): void;
   log: Log;
 }
 
@@ -24,6 +24,14 @@ interface NodeSocketPorts {
 const REASON_BYTES = 123;
 /** The code that `ws` reports if the connection broke without a close frame. */
 const BROKE = 1006;
+
+const isCutOff = new WeakSet<WebSocket>();
+
+/** Breaks a socket off because the way to its peer is gone. Its object hears of it as `cut off`. */
+export function cutOff(webSocket: WebSocket): void {
+  isCutOff.add(webSocket);
+  webSocket.terminate();
+}
 
 /**
  * A WebSocket of a hosted object. Messages pass the object's output gate, in one write for each turn of the event loop.
@@ -49,7 +57,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     socket.on('close', (code) => {
       this.#watch.end();
       this.#isClosed = true;
-      ports.closed(code === BROKE ? null : code);
+      ports.closed(isCutOff.has(socket) ? 'cut off' : code === BROKE ? null : code);
     });
     // `ws` emits `close` after an error.
     socket.on('error', (error) => ports.log('debug', 'a WebSocket broke', { error: String(error) }));

@@ -5,8 +5,9 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, it, vi } from 'vitest';
 import type { WebSocket } from 'ws';
-import type { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
+import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { AWAY_MS } from '../../../../../src/host/node/link/messages.ts';
+import { NodeSocket } from '../../../../../src/host/node/objects/socket.ts';
 import { UserError } from '../../../../../src/process/index.ts';
 import { until } from '../../../../support/poll.ts';
 import { type Linked, linkTo, type Owner, startOwner } from './owner.ts';
@@ -90,6 +91,23 @@ class Idle extends EventEmitter {
   close(): void {}
   terminate(): void {}
 }
+
+it('cuts off the sockets behind a gateway process of which nothing is heard', async () => {
+  const { links } = await owner({});
+  vi.useFakeTimers();
+  const dialling = { instance: 'i', home: null, address: 'gateway:80', port: 80 };
+  const opening = links.open(dialling, () => () => {}) as UpgradeResponse;
+  opening.take(new Idle() as unknown as WebSocket);
+  const ends: unknown[] = [];
+  const heard = { leave: () => {}, now: () => 0, pings: undefined, message: () => {}, log: () => {} };
+  const hosted = new UpgradeResponse((webSocket) => {
+    new NodeSocket(webSocket, { ...heard, closed: (code) => ends.push(code) });
+  });
+  const piped = Object.assign(new Idle(), { terminate: () => void piped.emit('close', 1006) });
+  (links.pipe('i', hosted) as UpgradeResponse).take(piped as unknown as WebSocket);
+  vi.advanceTimersByTime(10_000);
+  expect(ends).toEqual(['cut off']);
+});
 
 it('refuses a gateway process beyond the last number, with the reason', async () => {
   const { server, links } = await owner({});
