@@ -105,6 +105,8 @@ describe('our worker with a base queue', () => {
     queue.push({ job_id: 'j', mode: 'persisted', fence_token: 1, payload: payload(200) });
     await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'it runs');
     queue.cut();
+    // A base queue acknowledges nothing: what the worker sends before it notices the cut is lost.
+    await until(() => worker.process.output().includes('control socket closed'), 'the worker has noticed');
     await setPace(worker.engineUrl, 0);
     const result = await until(() => queue.of('job_result')[0], 'the result arrives', { timeoutMs: 40_000 });
     expect(result).toMatchObject({ job_id: 'j', fence_token: 1 });
