@@ -79,6 +79,12 @@ export interface HostSocket<Kept> {
 }
 
 /**
+ * How a socket closed: the peer's code; null: the connection broke; `cut off`: the host gave it up together with the
+ * way to the peer, which may be well.
+ */
+export type CloseCode = number | null | 'cut off';
+
+/**
  * The methods by which a host informs an object about events, beside the object's calls. A host runs one of these
  * methods at a time until its first await. @typeParam Opened what the gateway says of a socket's peer: plain data
  */
@@ -98,12 +104,8 @@ export interface HostedObject<Opened = never, Kept = never> {
   /** Handles a socket that has been opened, in which the object `save`s what the socket is to keep. */
   opened?(socket: HostSocket<Kept>, opened: Opened): void;
   message?(socket: HostSocket<Kept>, message: string | Uint8Array<ArrayBuffer>): Promise<void>;
-  /**
-   * Handles the close of a socket.
-   * @param code the peer's code; null: the connection broke; `cut off`: the host gave it up together with the way to
-   *   the peer, which may be well
-   */
-  closed?(socket: HostSocket<Kept>, code: number | null | 'cut off'): Promise<void>;
+  /** Handles the close of a socket. */
+  closed?(socket: HostSocket<Kept>, code: CloseCode): Promise<void>;
   /**
    * Handles a clock of the machine that was set back. The host restarts the object after this, since timers and alarms
    * are set for times that are far away by the new clock. The object writes what the next one has to know.

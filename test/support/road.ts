@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,10 +19,6 @@ export const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta
  * test/cloudflare/hang-ups.test.ts has that, without it.
  */
 export const isDeployed = process.env.TEST_QUEUE === 'wrangler';
-/** With `TEST_QUEUE=gateway` callers and workers reach a gateway process, apart from the queue's own. */
-const isApart = process.env.TEST_QUEUE === 'gateway';
-/** The ports of the queues behind gateway processes, by the ports of those. */
-const queuePorts = new Map<number, number>();
 /** With `TEST_QUEUE=gateways` every queue has two gateways in processes of their own. */
 const GATEWAYS: NodeJS.ProcessEnv = process.env.TEST_QUEUE === 'gateways' ? { QUEUE_GATEWAYS: '2' } : {};
 const folders: string[] = [];
@@ -45,7 +41,6 @@ export async function tearDown(): Promise<void> {
   for (const folder of folders) (await processesWith(`${folder}/`)).forEach(killGroup);
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
   stateHome = undefined;
-  queuePorts.clear();
 }
 
 /** For programs: what was started ends with them when a signal ends them, by `timeout` too. */
@@ -98,44 +93,12 @@ export async function startQueue(
 ): Promise<QueueProcess> {
   const stateDir = again.stateDir ?? stateFolder();
   const port = again.port ?? (await freePort());
-  if (isApart) return await startApart({ ...again, stateDir, port });
   const env = { QUEUE_RECONNECT_GRACE_SECONDS: '2', ...GATEWAYS, ...again.env };
   const process = isDeployed
     ? await startWranglerDev({ port, stateDir, env })
     : cli(['queue', '--port', String(port), '--state', stateDir], env, undefined, again.program);
   await process.waitForLine(/listening at|Ready on/);
   return { process, url: `http://127.0.0.1:${port}`, port, stateDir };
-}
-
-/** A queue and a gateway process, which survives the queue: the addresses are the gateway's, the process is the queue's. */
-async function startApart({
-  port,
-  stateDir,
-  env: given = {},
-}: {
-  port: number;
-  stateDir: string;
-  env?: NodeJS.ProcessEnv;
-}): Promise<QueueProcess> {
-  const url = `http://127.0.0.1:${port}`;
-  const queuePort = queuePorts.get(port) ?? (await freePort());
-  const hasTokens = given.QUEUE_TOKENS !== undefined || existsSync(join(stateDir, 'tokens.json'));
-  const env = {
-    QUEUE_RECONNECT_GRACE_SECONDS: '2',
-    ...given,
-    ...(hasTokens && { QUEUE_TOKENS: [given.QUEUE_TOKENS, 'gateway:of-gateways'].filter(Boolean).join() }),
-  };
-  const queue = cli(['queue', '--port', String(queuePort), '--state', stateDir], env);
-  await queue.waitForLine(/listening at/);
-  if (!queuePorts.has(port)) {
-    const gateway = cli(['gateway', '--queue', `http://127.0.0.1:${queuePort}`, '--port', String(port)], {
-      LOG_LEVEL: given.LOG_LEVEL,
-      ...(hasTokens && { GATEWAY_TOKEN: 'of-gateways' }),
-    });
-    await gateway.waitForLine(/listening at/);
-    queuePorts.set(port, queuePort);
-  }
-  return { process: queue, url, port, stateDir };
 }
 
 /** Kills what holds all objects of a queue, and waits until nothing of it is left. @param when it is found: resolves at the moment to kill it */

@@ -23,6 +23,7 @@ import { linkedObjects } from './link/stubs.ts';
 import { listenError } from './listen-error.ts';
 import { logOf } from './log-of.ts';
 import { readPage } from './page.ts';
+import { logUnexpectedErrors } from './unexpected-errors.ts';
 
 /** Answers may continue for this many ms once the gateway ends. */
 const STOP_MS = 2000;
@@ -191,10 +192,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   }
 
   const stopWatching = watchDescriptors(logger);
-  // An unexpected error of one task must not end all others. Unhandled rejections come here too.
-  process.setUncaughtExceptionCaptureCallback((error: unknown) =>
-    log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) }),
-  );
+  const stopLogging = logUnexpectedErrors(log);
 
   const streams = () => Object.values(relays?.figures() ?? {}).reduce((sum, { streams }) => sum + streams, 0);
 
@@ -224,7 +222,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     link.close();
     await bodies.close();
     stopWatching();
-    process.setUncaughtExceptionCaptureCallback(null);
+    stopLogging();
   }
   const linked = link.start();
   linked.catch(() => {});

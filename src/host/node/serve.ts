@@ -35,6 +35,7 @@ import { logOf } from './log-of.ts';
 import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
 import { readPage } from './page.ts';
 import { bindingsOf, type QueueSettings } from './settings.ts';
+import { logUnexpectedErrors } from './unexpected-errors.ts';
 
 /** The interval at which the queue checks that its state folder is still there, ms. */
 const LOOK_EVERY_MS = 2000;
@@ -186,10 +187,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   });
   const stopWatching = watchDescriptors(logger);
   const stopLooking = watchFolder(lock, stateDir, failed.resolve);
-  const goOn = (error: unknown) =>
-    log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) });
-  // An unexpected error of one task must not end all others. Unhandled rejections come here too.
-  process.setUncaughtExceptionCaptureCallback(goOn);
+  const stopLogging = logUnexpectedErrors(log);
 
   let stopping: Promise<void> | undefined;
   return {
@@ -205,7 +203,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
       (stopping ??= stop(server, objects, links, owner).finally(() => {
         stopWatching();
         stopLooking();
-        process.setUncaughtExceptionCaptureCallback(null);
+        stopLogging();
         lock.release();
       })),
   };

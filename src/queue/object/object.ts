@@ -1,5 +1,5 @@
 import { type Asked, expose } from '../../durable/calls.ts';
-import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
+import type { CloseCode, HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { CanaryShare } from '../../fleet/rpc.ts';
 import { idOf } from '../../protocol/ids.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
@@ -146,7 +146,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   }
 
   /** Tells the rules that a socket closed, once they have taken all that its worker has sent. */
-  async closed(socket: HostSocket<KeptOfWorker>, code: number | null | 'cut off'): Promise<void> {
+  async closed(socket: HostSocket<KeptOfWorker>, code: CloseCode): Promise<void> {
     const connection = this.#sockets.connection(socket);
     await this.#inbound.received(connection);
     await this.#commits.together(() => this.#queue.onClose(connection, code === 'cut off'));

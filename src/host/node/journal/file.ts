@@ -10,15 +10,13 @@ import {
   type Journal,
   type Lease,
   type Place,
+  READ_BYTES,
   type Snapshot,
   type SnapshotChunk,
+  sortedName,
   Taken,
 } from './journal.ts';
 
-/** The digits of a number in the name of a file, so that names sort as the numbers do. */
-const DIGITS = 16;
-/** A read ends after this many bytes. */
-const READ_BYTES = 16 * 2 ** 20;
 /** A file that is not finished after this many ms was left by a process that ended. */
 const LEFT_AFTER_MS = 3_600_000;
 
@@ -177,7 +175,7 @@ export class FileJournal implements Journal {
   }
 
   #at(kind: 'entries' | 'snapshots', seq: number): string {
-    return join(this.#folder, kind, String(seq).padStart(DIGITS, '0'));
+    return join(this.#folder, kind, sortedName(seq));
   }
 
   /** Writes and syncs a file that has no place yet. @returns its path */

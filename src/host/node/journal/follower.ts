@@ -8,7 +8,7 @@ import { fileKeySecret, makeFolder, storeFileKeySecret } from '../../../state/fo
 import { decode, encode } from './entry.ts';
 import { LEASE_MS } from './held-lease.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
-import { appendAgain, KeptEntries } from './kept-entries.ts';
+import { appendAgain, isSame, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
 import { Diverged, forgetApplied, Replica } from './replica.ts';
 import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner } from './snapshot.ts';
@@ -222,7 +222,7 @@ async function appendOnce(journal: Journal, entry: Entry): Promise<boolean> {
       if (!(error instanceof Taken) && tries >= 3) throw error;
       if (!(error instanceof Taken)) continue;
       const [found] = await journal.read(entry.seq - 1, 1);
-      return found?.seq === entry.seq && Buffer.from(entry.body).equals(found.body);
+      return found !== undefined && isSame(found, entry);
     }
   }
 }
@@ -250,7 +250,7 @@ async function beginJournal(
   return id;
 }
 
-/** Returns whether the journal goes on from a place. @throws UserError if it ends before */
+/** Returns whether the journal has the entry of a place; of the place before the first entry, whether that one is next. */
 async function isOn(journal: Journal, { seq, epoch }: Place): Promise<boolean> {
   const [found] = await journal.read(Math.max(0, seq - 1), 1);
   if (seq === 0) return found === undefined || found.seq === 1;

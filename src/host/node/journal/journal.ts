@@ -32,6 +32,9 @@ export interface Snapshot {
 /** The longest part of a file of a snapshot, bytes. */
 export const CHUNK_BYTES = 4 * 2 ** 20;
 
+/** `read` ends behind the entry with which it has this many bytes. */
+export const READ_BYTES = 16 * 2 ** 20;
+
 /** A call of a journal settles within this many ms, except `open`, snapshots and `trim`. */
 export const CALL_MS = 5000;
 
@@ -90,4 +93,11 @@ export class Taken extends Error {
   constructor(seq: number) {
     super(`the journal's next entry is not ${seq}`);
   }
+}
+
+const DIGITS = 16;
+
+/** Returns a number with as many digits as any, so that names made of them sort as the numbers do. */
+export function sortedName(seq: number): string {
+  return String(seq).padStart(DIGITS, '0');
 }

@@ -6,6 +6,7 @@ import {
   type Journal,
   type Lease,
   type Place,
+  READ_BYTES,
   type Snapshot,
   type SnapshotChunk,
   Taken,
@@ -14,8 +15,6 @@ import { isUnreachable, PostgresConnection, type Row } from './postgres-connecti
 
 /** The schema of the tables, unless the address names another one. */
 const SCHEMA = 'worker_vllm';
-/** A read ends after this many bytes of entries, or after the first entry. */
-const READ_BYTES = 16 * 2 ** 20;
 const UNIQUE_VIOLATION = '23505';
 /**
  * A condition that is always true, and bounds how long its statement waits for others. A statement of a connection that

@@ -7,18 +7,17 @@ import {
   type Journal,
   type Lease,
   type Place,
+  READ_BYTES,
   type Snapshot,
   type SnapshotChunk,
+  sortedName,
   Taken,
 } from './journal.ts';
 import { type Answer, S3Bucket, S3Error } from './s3-bucket.ts';
 
-/** The digits of a number in a key, so that keys sort as the numbers do. */
-const DIGITS = 16;
 /** A store lists at most this many keys at once. */
 const MOST_LISTED = 1000;
-/** A read ends after this many bytes, and asks for at most so many entries at once. */
-const READ_BYTES = 16 * 2 ** 20;
+/** A read asks for at most this many entries at once. */
 const READ_AT_ONCE = 16;
 /** A request of a snapshot or of `trim` gets this much time, ms. */
 const PART_MS = 60_000;
@@ -139,7 +138,7 @@ export class S3Journal implements Journal {
       const part = contents.names.push(name) - 1;
       await again((limit) => this.#bucket.put(partKey(contents.id, part), bytes, limit));
     }
-    await again((limit) => this.#bucket.put(`snapshots/${digits(seq)}`, JSON.stringify(contents), limit));
+    await again((limit) => this.#bucket.put(`snapshots/${sortedName(seq)}`, JSON.stringify(contents), limit));
   }
 
   async newestSnapshot(): Promise<Snapshot | null> {
@@ -192,7 +191,7 @@ export class S3Journal implements Journal {
     for (;;) {
       const { names, isCut } = await this.#bucket.list(
         'journal/',
-        digits(this.#seen + step),
+        sortedName(this.#seen + step),
         MOST_LISTED,
         limit,
       );
@@ -221,7 +220,7 @@ export class S3Journal implements Journal {
       if (missing !== -1) break;
     }
     if (entries.length > 0 || (await this.#has(afterSeq, limit))) return entries;
-    const { names } = await this.#bucket.list('journal/', digits(afterSeq), 1, limit);
+    const { names } = await this.#bucket.list('journal/', sortedName(afterSeq), 1, limit);
     return names[0] === undefined ? [] : await this.#read(Number(names[0]) - 1, most, limit);
   }
 
@@ -289,16 +288,12 @@ async function again<T>(send: (limit: AbortSignal) => Promise<T>): Promise<T> {
   }
 }
 
-function digits(seq: number): string {
-  return String(seq).padStart(DIGITS, '0');
-}
-
 function entryKey(seq: number): string {
-  return `journal/${digits(seq)}`;
+  return `journal/${sortedName(seq)}`;
 }
 
 function partKey(id: string, part: number): string {
-  return `parts/${id}/${digits(part)}`;
+  return `parts/${id}/${sortedName(part)}`;
 }
 
 function epochOf({ headers }: Answer): number {

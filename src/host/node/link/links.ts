@@ -239,10 +239,8 @@ export class Links implements RelaysElsewhere {
   #beat(open: Open): void {
     // Timers of a process that stood still do not come more than once: it hears what has arrived before the next one.
     if (open.silence.beat()) {
-      open.socket.drop();
       // Workers behind it may go on with their answers, which do not pass here.
-      for (const webSocket of open.piped) cutOff(webSocket);
-      return this.#lost(open, `nothing was heard of it for ${(SILENT_BEATS * BEAT_MS) / 1000} s`);
+      return this.#lost(open, `nothing was heard of it for ${(SILENT_BEATS * BEAT_MS) / 1000} s`, cutOff);
     }
     this.#send(open, { type: 'beat' });
   }
@@ -256,11 +254,12 @@ export class Links implements RelaysElsewhere {
     setTimeout(() => this.#hasEnded || this.#waiting.cancelOf(open), AWAY_MS).unref();
   }
 
-  #lost(open: Open, why: string): void {
+  /** Gives a link up. @param endPiped ends each socket that the gateway process has piped to an object */
+  #lost(open: Open, why: string, endPiped = (webSocket: WebSocket) => webSocket.terminate()): void {
     if (!this.#holds(open)) return;
     this.#leave(open);
     open.socket.drop();
-    for (const webSocket of open.piped) webSocket.terminate();
+    for (const webSocket of open.piped) endPiped(webSocket);
     this.#parts.log('warn', `the link of gateway process ${open.home} ended: ${why}`, { gateway: open.home });
     this.#tellPeers();
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { HostSocket, Log } from '../../../durable/host.ts';
+import type { CloseCode, HostSocket, Log } from '../../../durable/host.ts';
 import { PeerWatch } from './peer-watch.ts';
 import { plainCopy } from './plain-copy.ts';
 
@@ -15,8 +15,8 @@ interface NodeSocketPorts {
   /** The peer's text that tests the connection, and the answer to it; undefined: such texts get no answer. */
   pings: { ping: string; pong: string } | undefined;
   message(message: string | Uint8Array<ArrayBuffer>): void;
-  /** Called when the socket has closed. @param code as `HostedObject.closed` has it */
-  closed(code: number | null | 'cut off'): void;
+  /** Called when the socket has closed. */
+  closed(code: CloseCode): void;
   log: Log;
 }
 

@@ -10,27 +10,13 @@ import { AWAY_MS } from '../../../../../src/host/node/link/messages.ts';
 import { NodeSocket } from '../../../../../src/host/node/objects/socket.ts';
 import { UserError } from '../../../../../src/process/index.ts';
 import { until } from '../../../../support/poll.ts';
-import { type Linked, linkTo, type Owner, startOwner } from './owner.ts';
+import { closeOpened, type Linked, linked, linkTo, open, owner } from './owner.ts';
 
 /** Links over slow ways, links that are refused, and links that end for good. */
-const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   vi.useRealTimers();
-  for (const one of open.splice(0).reverse()) await one.close();
+  await closeOpened();
 });
-
-async function owner(queue: Record<string, unknown>, port?: number): Promise<Owner> {
-  const started = await startOwner({ queue: () => queue as never, files: () => queue as never }, port);
-  open.push(started);
-  return started;
-}
-
-async function linked(...to: Parameters<typeof linkTo>): Promise<Linked> {
-  const made = linkTo(...to);
-  open.push(made);
-  await made.link.start();
-  return made;
-}
 
 /** Starts a way to a port on which the bytes towards it take their time. @returns its address */
 async function slowWayTo(port: number, bytesPerSecond: number): Promise<string> {

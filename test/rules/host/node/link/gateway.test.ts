@@ -1,12 +1,9 @@
 import { afterEach, expect, it } from 'vitest';
 import { startGateway } from '../../../../../src/host/node/gateway.ts';
 import { until } from '../../../../support/poll.ts';
-import { type Owner, startOwner } from './owner.ts';
+import { closeOpened, type Owner, open, startOwner } from './owner.ts';
 
-const open: { close(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
+afterEach(closeOpened);
 
 async function gatewayOf({ server }: Owner, host = '127.0.0.1') {
   const gateway = await startGateway({

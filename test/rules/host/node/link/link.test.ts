@@ -8,26 +8,12 @@ import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
 import { encode, OBJECT_HEADER, OPENED_HEADER } from '../../../../../src/host/node/link/messages.ts';
 import { until } from '../../../../support/poll.ts';
-import { type Linked, linkTo, type Owner, startOwner } from './owner.ts';
+import { closeOpened, linked, linkTo, open, owner, startOwner } from './owner.ts';
 
-const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   vi.useRealTimers();
-  for (const one of open.splice(0).reverse()) await one.close();
+  await closeOpened();
 });
-
-async function owner(queue: Record<string, unknown>, port?: number): Promise<Owner> {
-  const started = await startOwner({ queue: () => queue as never, files: () => queue as never }, port);
-  open.push(started);
-  return started;
-}
-
-async function linked(...to: Parameters<typeof linkTo>): Promise<Linked> {
-  const made = linkTo(...to);
-  open.push(made);
-  await made.link.start();
-  return made;
-}
 
 it('welcomes a gateway process with its number and the settings', async () => {
   const { server } = await owner({});

@@ -94,3 +94,26 @@ export function linkTo(urls: string[], parts: Partial<LinkParts> = {}): Linked {
   };
   return { link, pipes, objects, welcomes, pushes, lines, close };
 }
+
+/** What a test has opened. */
+export const open: { close(): Promise<void> }[] = [];
+
+/** Closes what a test has opened, the newest first. */
+export async function closeOpened(): Promise<void> {
+  for (const one of open.splice(0).reverse()) await one.close();
+}
+
+/** Opens an owner whose objects of a queue have these calls. @param port as for `startOwner` */
+export async function owner(queue: Record<string, unknown>, port?: number): Promise<Owner> {
+  const started = await startOwner({ queue: () => queue as never, files: () => queue as never }, port);
+  open.push(started);
+  return started;
+}
+
+/** Opens a gateway process's end, and waits for its first welcome. */
+export async function linked(...to: Parameters<typeof linkTo>): Promise<Linked> {
+  const made = linkTo(...to);
+  open.push(made);
+  await made.link.start();
+  return made;
+}

@@ -7,12 +7,9 @@ import { createServer } from '../../../../../src/host/node/http/server.ts';
 import { UpgradeResponse } from '../../../../../src/host/node/http/upgrade.ts';
 import { explanationOf } from '../../../../../src/host/node/link/explanation.ts';
 import { until } from '../../../../support/poll.ts';
-import { linkTo, type Owner, startOwner } from './owner.ts';
+import { closeOpened, linkTo, type Owner, open, startOwner } from './owner.ts';
 
-const open: { close(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
+afterEach(closeOpened);
 
 /** The object's end of each socket that was opened, and what was said of its peer. */
 let opened: { dial: unknown; socket: WebSocket }[] = [];
