@@ -78,7 +78,7 @@ export class Book {
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
     const opens_at = this.earlier.unknownUntil;
     if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
-    // What was admitted before the restart counts among the requests already, but what runs may be others since then.
+    // A job that was admitted before the restart counts among the requests already; but others may run since then.
     const isCounted = this.earlier.admittedAt(job) !== null;
     if (isCounted && this.#admitted.has(job.id)) return null;
     const [weighed, now] = [weigh(job), this.#now()];

@@ -2,7 +2,7 @@ import type { FinalState } from '../final-state.ts';
 import type { Operation } from '../operations.ts';
 import { idOf, ms, readsByJob } from './lookups.ts';
 
-/** Of one job: each attempt has a higher fence than the one before, and its end that of its last attempt. */
+/** Finds jobs of which an attempt has no higher fence than the one before, or the end not that of the last attempt. */
 export function fencesOfJobs({ jobs }: FinalState): string[] {
   const wrong: string[] = [];
   const owners = new Map<number, string>();
@@ -22,7 +22,7 @@ export function fencesOfJobs({ jobs }: FinalState): string[] {
   return wrong;
 }
 
-/** Of the queue: a fence given later, to whichever job, is higher than any that a client has seen before. */
+/** Finds fences, of whichever job, that were given later than a client had seen a higher one. */
 export function fencesOfQueue(operations: readonly Operation[], { jobs }: FinalState): string[] {
   const wrong: string[] = [];
   const seen = operations

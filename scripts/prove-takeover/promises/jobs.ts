@@ -64,7 +64,7 @@ export function settledTwice({ jobs }: FinalState): string[] {
   });
 }
 
-/** What a client has read of a job that is over is what everybody reads later. */
+/** Finds jobs of which a client read, after their end, something else than others read later. */
 export function changedJobs(operations: readonly Operation[], { jobs }: FinalState): string[] {
   const changed: string[] = [];
   for (const [id, reads] of readsByJob(operations)) {

@@ -42,7 +42,7 @@ export function wrongUsage(operations: readonly Operation[], { jobs, usage }: Fi
   }
 }
 
-/** What has ended when the usage is asked for is in it. */
+/** Finds readings of the usage that lack what had ended when they were asked for. */
 export function wrongUsageReads(operations: readonly Operation[]): string[] {
   const ends = [...readsByJob(operations).values()]
     .map((reads) => reads.find(({ job }) => FINAL_STATES.includes(job.state))?.at)

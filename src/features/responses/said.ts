@@ -42,7 +42,7 @@ interface SaidPart {
   isDone: boolean;
 }
 
-/** One item of an output, as far as events have given it. */
+/** An item of an output, as far as events have given it. */
 export interface SaidItem {
   /** The item as it was last given whole. */
   item: Fields;

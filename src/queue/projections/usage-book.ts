@@ -84,7 +84,7 @@ export class UsageBook extends WriteBehind implements Projection {
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
   /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
-  /** What the newest cancelled stored jobs used, by job id. */
+  /** The usage of the newest cancelled stored jobs, by job id. */
   readonly #reportedOf = new Newest<string, CountedUsage>(MOST_REMEMBERED);
   /** The day of the last roll-up, in days since 1970. */
   #rolledUpOn = -1;

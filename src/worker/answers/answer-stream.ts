@@ -238,7 +238,7 @@ export class AnswerStream extends AnswerLog {
     this.#wentOnAgain = true;
     this.#sent = this.#kept.findIndex((kept) => endOf(kept) > this.#taken);
     if (this.#sent < 0) this.#sent = this.#kept.length;
-    // By the head a relay that has restarted knows a copy for readers, and asks for its beginning.
+    // A relay that has restarted recognises a copy for readers by its head, and asks for its beginning.
     this.#headSent = this.#taken > 0 && !this.isReplayed;
     this.#movesSent = this.#taken > 0;
     this.#endSent = false;

@@ -30,7 +30,7 @@ export type ConversationView = Fields & { id: string; object: 'conversation' };
 const GONE_AFTER_MS = 10_000;
 /** The queue is asked this often, ms, about the requests for which conversations are locked. */
 const LOOK_MS = 60_000;
-/** It is asked about this many at a time. */
+/** One round asks the queue about at most this many locked conversations. */
 const LOCKS_AT_ONCE = 50;
 
 /** Makes a conversation. @param storedBytes the most that may be stored for its tenant; null: any */

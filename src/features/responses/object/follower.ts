@@ -122,7 +122,7 @@ async function readOnce(
     store();
     return true;
   } catch {
-    // Whoever follows the job learns what comes next of the attempt.
+    // The loop that follows the job learns of the attempt's end.
     return false;
   }
 }

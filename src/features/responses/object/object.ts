@@ -178,7 +178,7 @@ export class ResponsesObject extends Exposing implements HostedObject {
   /** Returns a response; null: there is none. */
   async get(id: string, viewer: chains.Viewer): Promise<ResponseView | null> {
     const known = chains.visible(this.#on.sql, id, viewer);
-    // What one used that was ended while it ran is known only when its worker has stopped.
+    // The usage of a response that was ended while it ran is final only once its worker has stopped.
     const mayChange =
       known?.is_background &&
       (known.ended_at === null || known.status === 'cancelled' || known.status === 'failed');

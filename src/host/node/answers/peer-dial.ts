@@ -8,9 +8,9 @@ import type { RemotePort } from './remote-port.ts';
 
 /** Another process that serves the same queue. */
 export interface PeerProcess {
-  /** Its number as a home. */
+  /** The number of the process as a home. */
   home: number;
-  /** Its random name, which a process that comes after it under the same number does not have. */
+  /** The random name of the process. A later process with the same number has another. */
   instance: string;
   /** The address at which this process reaches it, without a trailing slash. */
   url: string;

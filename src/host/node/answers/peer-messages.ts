@@ -2,8 +2,8 @@ import * as z from 'zod';
 import { parseJson } from '../../../protocol/index.ts';
 
 /**
- * What two processes say on a peer link. One end is a port, which has answer sockets of workers; the other is a home,
- * whose relays pass streams on. A channel is one answer socket.
+ * The messages of two processes on a peer link. One end is a port, which has answer sockets of workers; the other is a
+ * home, whose relays pass streams on. A channel is one answer socket.
  *
  * - Port to home, as JSON: `open` and `closed` of a channel.
  * - Home to port, as JSON: `close`, which closes the answer socket of a channel.

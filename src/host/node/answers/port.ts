@@ -69,10 +69,10 @@ interface Home {
  * The answer sockets that workers have dialled at this process. It hands records to the homes of their streams, and
  * keeps none: the worker has them until the home's relay has taken them.
  *
- * What is sent within one connection is not sent again. So once a home is linked again, workers whose records it may
- * have missed are made to dial again, and each stream goes on from what its relay has. The streams of a home that stays
- * away, or that another process has replaced, are cancelled at the worker. Those of the queue's own process are not:
- * stored jobs outlive it, and the next one says itself which it still wants.
+ * A worker sends nothing twice within one connection. So once a home is linked again, the port makes workers whose
+ * records the home may have missed dial again, and each stream goes on from what its relay has. The port cancels the
+ * streams of a home that stays away, or that another process has replaced. It does not cancel those of the queue's own
+ * process: stored jobs outlive that process, and the next one says itself which streams it still wants.
  */
 export class Port {
   readonly #settings: PortSettings;
@@ -135,7 +135,7 @@ export class Port {
     for (const channel of [...this.#channels.values()]) {
       const streams = channel.streams.get(number);
       if (isOther && streams && number !== QUEUE_HOME) this.#cancel(channel, streams.takePassed());
-      // Of a link that broke, not even ends are known to have arrived.
+      // The end of a stream may have been lost with the link.
       if (streams && (!isOther || streams.size > 0)) channel.socket.close(CLOSE.restarting, 'dial again');
       else socket.send(this.#opening(channel));
     }

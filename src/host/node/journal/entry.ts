@@ -13,7 +13,7 @@ export interface Group {
   writes: readonly Write[];
 }
 
-/** What an entry of a journal says. */
+/** The content of an entry. */
 export type Content =
   | {
       kind: 'owner';

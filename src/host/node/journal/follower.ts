@@ -244,13 +244,13 @@ async function beginJournal(
   const id = local?.journal ?? randomUUID();
   log('info', 'the databases become the first snapshot of the journal', {});
   await forgetApplied(join(stateDir, 'data'));
-  // It comes first: after an end in between, the next start would take the snapshot for another folder's.
+  // The place goes first: a start after an end in between would take the snapshot for another folder's.
   await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: false });
   await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
   return id;
 }
 
-/** Returns whether the journal has the entry of a place; of the place before the first entry, whether that one is next. */
+/** Returns whether the journal has the entry of a place; at 0, whether it still has its first entry, or none yet. */
 async function isOn(journal: Journal, { seq, epoch }: Place): Promise<boolean> {
   const [found] = await journal.read(Math.max(0, seq - 1), 1);
   if (seq === 0) return found === undefined || found.seq === 1;

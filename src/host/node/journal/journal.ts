@@ -42,8 +42,8 @@ export const CALL_MS = 5000;
  * Stores what the owner of a state folder commits, on another machine if that is wanted. Followers read it to keep
  * files of their own, and one of them becomes the owner when the owner is gone.
  *
- * It is safe because of `append` alone, which accepts one entry for each number: an owner that was replaced finds the
- * number taken. A call that rejects with anything but `Taken` may have been carried out.
+ * Only `append` makes this safe: it accepts one entry for each number, so an owner that was replaced finds the number
+ * taken. A call that rejects with anything but `Taken` may have been carried out.
  */
 export interface Journal {
   /**

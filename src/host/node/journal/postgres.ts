@@ -66,7 +66,7 @@ export class PostgresJournal implements Journal {
   }
 
   async append({ seq, epoch, body }: Entry): Promise<void> {
-    // Of two appends at once, the second waits for the first one's commit and then violates the primary key.
+    // A second append at the same time waits for the first one's commit and then violates the primary key.
     const text = `INSERT INTO $.journal (seq, epoch, body) SELECT $1::bigint, $2::bigint, $3::bytea
       WHERE ${BRIEFLY} AND $1::bigint = (SELECT coalesce(max(seq), 0) FROM $.journal) + 1 RETURNING seq`;
     let rows: Row[];
@@ -166,7 +166,7 @@ export class PostgresJournal implements Journal {
   async #makeTables(): Promise<void> {
     await this.#apart(async (connection) => {
       await connection.query('BEGIN');
-      // Of two processes that start at once, the second finds the first one's tables.
+      // The lock lets a process that starts at the same time find the tables of this one.
       await connection.query('SELECT pg_advisory_xact_lock(hashtext($1))', [`worker-vllm ${this.#schema}`]);
       const [found] = await connection.query(
         'SELECT to_regnamespace($1) AS schema, to_regclass($2) AS tables',

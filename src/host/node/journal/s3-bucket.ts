@@ -119,7 +119,7 @@ export class S3Bucket {
     const query = { 'list-type': '2', prefix, 'start-after': prefix + after, 'max-keys': String(most) };
     const text = (await this.#send('GET', '', { limit, query })).body.toString();
     const keys = [...text.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key = '']) => key);
-    // What is special in XML may be in the prefix alone.
+    // Only the prefix, which is cut off, may have characters that XML escapes.
     const depth = folder.split('/').length - 1;
     const names = keys.map((key) =>
       key

@@ -13,12 +13,12 @@ interface Home {
 }
 
 /**
- * The numbers of gateway processes. A process keeps its number while its link is broken, and over a restart of the
+ * Gives gateway processes their numbers. A process keeps its number while its link is broken, and over a restart of the
  * owner, since workers address running answers by it. A new process gets one of the others at random: after a restart
  * of the owner, a number that seems free may belong to a process that has not linked again yet.
  */
 export class Homes {
-  /** By number; those that have been away for longest come first. */
+  /** The homes by number; those that have been away for longest come first. */
   readonly #homes = new Map<number, Home>();
   /** The bytes that relays of processes received whose numbers others have now, by queue id. */
   readonly #receivedBefore = new Map<string, number>();

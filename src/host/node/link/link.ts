@@ -84,7 +84,7 @@ export class Link {
   #home: number | null = null;
   readonly #pending = new Map<number, Pending>();
   #calls = 0;
-  /** Those who wait for the next link. */
+  /** The functions that are called with the next link. */
   #waiting = new Set<(url: string) => void>();
   readonly #ended = new AbortController();
 

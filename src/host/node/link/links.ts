@@ -250,7 +250,7 @@ export class Links implements RelaysElsewhere {
     clearInterval(open.timer);
     this.#open.delete(open.home);
     this.#homes.leave(open.home);
-    // By then the gateway process is gone, or has told its callers that the queue is away.
+    // After this time the gateway process is gone, or has told its callers that the queue is away.
     setTimeout(() => this.#hasEnded || this.#waiting.cancelOf(open), AWAY_MS).unref();
   }
 

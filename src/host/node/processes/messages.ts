@@ -27,7 +27,7 @@ export type ChildStart = OwnerStart | GatewayStart;
 /** What the parent process tells a child. */
 export type ToChild =
   | { type: 'start'; name: string; start: ChildStart }
-  /** It has to end within two seconds, a gateway too. */
+  /** Tells the child, owner or gateway, to end within two seconds. */
   | { type: 'stop' };
 
 /** Why a process ends. */
@@ -44,9 +44,9 @@ export function failureOf(error: Error): Failure {
 /** What a child tells the parent process. */
 export type FromChild =
   | { type: 'up' }
-  /** It could not start. */
+  /** Says that the child could not start. */
   | ({ type: 'refused' } & Failure)
-  /** It can no longer keep acknowledged jobs, and ends. */
+  /** Says that the owner can no longer keep acknowledged jobs, and ends. */
   | ({ type: 'failed' } & Failure)
-  /** It takes no new connections, and ends once its streams have ended. */
+  /** Says that the gateway takes no new connections, and ends once its streams have ended. */
   | { type: 'drains' };
