@@ -1,47 +1,21 @@
 import { USAGE_KEYS, USAGE_MODES, type UsageKey, type UsageSum } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth/authorize.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, callQueue, callResponses } from '../objects/calls.ts';
+import { callQueue, callResponses } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import type { Parameter } from '../openapi/document.ts';
+import { invalidParameter, trueOrFalse, wholeNumber } from '../parameters.ts';
+import { totalOf, withCost } from '../usage-cost.ts';
 import {
-  invalidParameter,
-  rejectUnknownParameters,
-  timeOf,
-  trueOrFalse,
-  wholeNumber,
-} from '../parameters.ts';
-import { idleOf, totalOf, withCost } from '../usage-cost.ts';
+  DAY,
+  HOUR,
+  idleIn,
+  KEY_PARAMETERS,
+  MOST_SUMS,
+  readWanted,
+  type UsageFilter,
+  type WantedUsage,
+} from '../usage-wanted.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
-
-const HOUR = 3600;
-const DAY = 24 * HOUR;
-/** The most days of an answer: as many as the queue keeps. */
-const MOST_DAYS = 400;
-/** The most sums that the queue returns. */
-const MOST_SUMS = 10_000;
-
-type Filter = Partial<Record<keyof UsageKey, string[]>>;
-
-interface Wanted {
-  /** The first second, epoch s; `to` is the end, exclusive. */
-  from: number;
-  to: number;
-  width: number;
-  groupBy: (keyof UsageKey)[];
-  filter: Filter;
-}
-
-const KEYS: Record<keyof UsageKey, Parameter> = {
-  tenant: { description: 'Only what was counted for this tenant.' },
-  token_name: { description: 'Only what jobs of this token used.' },
-  config_id: { description: 'Only of this pool.' },
-  model: { description: 'Only of this model, by the name that its engine has for it.' },
-  mode: {
-    description: 'Only of callers that waited, of stored jobs, or of lines of batches.',
-    enum: USAGE_MODES,
-  },
-};
 
 /** Registers the routes of counted tokens and requests: in our form, and in that of OpenAI's usage API. */
 export function usageRoutes(app: Gateway): void {
@@ -57,7 +31,7 @@ export function usageRoutes(app: Gateway): void {
       until: { description: 'Before then; now unless given.' },
       width: { description: 'Day unless given. Hours are kept for 14 days.', enum: ['day', 'hour'] },
       group_by: { description: `Some of ${USAGE_KEYS.join(', ')}, separated by commas.` },
-      ...KEYS,
+      ...KEY_PARAMETERS,
     },
     answers: { 200: { description: 'The sums, and those of all.', content: { schema: 'Usage' } } },
     errors: [400, 503],
@@ -111,20 +85,6 @@ export function usageRoutes(app: Gateway): void {
   });
 }
 
-/** Returns what launched machines cost beyond what jobs used of them, for those who see everybody's usage. */
-async function idleIn(context: GatewayContext, queueId: string, { from, to, filter }: Wanted) {
-  const { env } = context;
-  if (viewerOf(context.get('token')) !== null) return [];
-  const spent = await callFleet(env, queueId, (fleet) => fleet.spentByDay(from * 1000));
-  if (spent.length === 0) return [];
-  const [first, end] = [from - (from % DAY), to - (to % DAY) + DAY];
-  const used = await callQueue(env, queueId, (queue) =>
-    queue.usage({ from: first, to: end, width: DAY, groupBy: ['config_id'], filter: {} }),
-  );
-  const pools = filter.config_id;
-  return idleOf(spent, used).filter(({ day, config_id }) => day < to && (pools?.includes(config_id) ?? true));
-}
-
 /** Returns the bytes of responses and conversations that are stored now, of the tenants that the token may see. */
 async function storedIn(context: GatewayContext, queueId: string, tenants: string[] | undefined) {
   const viewer = viewerOf(context.get('token'));
@@ -139,7 +99,7 @@ async function storedIn(context: GatewayContext, queueId: string, tenants: strin
 async function usageOf(
   context: GatewayContext,
   queueId: string,
-  { from, to, width, groupBy, filter }: Wanted,
+  { from, to, width, groupBy, filter }: WantedUsage,
 ): Promise<UsageSum[]> {
   const viewer = viewerOf(context.get('token'));
   const visible = viewer === null ? filter : { ...filter, tenant: [viewer] };
@@ -152,40 +112,6 @@ async function usageOf(
     `The answer would hold ${MOST_SUMS} sums or more: ask for less time, or group by fewer fields.`,
     'too_many_sums',
   );
-}
-
-const PARAMETERS = ['days', 'since', 'until', 'width', 'group_by', 'queue_id', ...USAGE_KEYS];
-
-/** @throws HttpError 400 */
-function readWanted(query: Record<string, string>, nowMs: number): Wanted {
-  rejectUnknownParameters(query, PARAMETERS);
-  const width = query.width ?? 'day';
-  if (width !== 'day' && width !== 'hour') throw invalidParameter('width: expected day or hour');
-  const until = timeOf('until', query.until);
-  const since = timeOf('since', query.since);
-  if (since !== null && query.days !== undefined) throw invalidParameter('days: give either days or since');
-  const to = Math.ceil((until ?? nowMs) / 1000);
-  const days = daysOf(query.days);
-  const from = since === null ? to - ((to - 1) % DAY) - 1 - (days - 1) * DAY : Math.floor(since / 1000);
-  if (from >= to) throw invalidParameter('since: expected a time before the end');
-  const groupBy = (query.group_by ?? '').split(',').filter((name) => name !== '');
-  for (const name of groupBy) {
-    if (!USAGE_KEYS.some((key) => key === name))
-      throw invalidParameter(`group_by: expected some of ${USAGE_KEYS.join(', ')}, not "${name}"`);
-  }
-  const filter: Filter = {};
-  for (const key of USAGE_KEYS) if (query[key] !== undefined) filter[key] = [query[key]];
-  return {
-    from,
-    to,
-    width: width === 'hour' ? HOUR : DAY,
-    groupBy: [...new Set(groupBy)] as (keyof UsageKey)[],
-    filter,
-  };
-}
-
-function daysOf(text = '7'): number {
-  return wholeNumber('days', text, 1, MOST_DAYS);
 }
 
 /** Buckets of a page: their width in s, how many unless the caller says, and the most. */
@@ -208,7 +134,7 @@ const FILTERS: Record<string, keyof UsageKey> = {
   models: 'model',
 };
 
-interface OpenAIWanted extends Wanted {
+interface OpenAIWanted extends WantedUsage {
   /** The end of all pages, epoch s. */
   end: number;
 }
@@ -234,7 +160,7 @@ function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
       throw invalidParameter(`group_by: expected some of ${Object.keys(GROUPS).join(', ')}, not "${name}"`);
     if (key !== null && !groupBy.includes(key)) groupBy.push(key);
   }
-  const filter: Filter = batchFilter(query.get('batch'));
+  const filter: UsageFilter = batchFilter(query.get('batch'));
   for (const [name, key] of Object.entries(FILTERS)) {
     const values = list(name);
     if (values.length > 0) filter[key] = values;
@@ -243,7 +169,7 @@ function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
 }
 
 /** @throws HttpError 400 */
-function batchFilter(text: string | null): Filter {
+function batchFilter(text: string | null): UsageFilter {
   if (text === null) return {};
   const isBatch = trueOrFalse('batch', text);
   return { mode: USAGE_MODES.filter((mode) => (mode === 'batch') === isBatch) };
