@@ -1,4 +1,4 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { config as loadDotenv } from 'dotenv';
 import { checkOptions, DEFAULT_QUEUE_URL, finish, withStateOption } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
@@ -192,6 +192,17 @@ program
   .option('--json', 'print each frame of the live connection as a line of JSON')
   .action(async (options) => finish((await import('./commands/top.ts')).runTop(options)));
 
+withTarget(program.command('usage'), 'read, or submit for its own tenant')
+  .description(
+    'Print usage and cost by day, tenant, token, pool, model and mode, for a spreadsheet or a program.',
+  )
+  .option('--month <month>', 'a month of UTC, such as 2026-11 (default the present one)')
+  .option('--since <time>', 'in place of a month: from then on, as ISO time or epoch seconds')
+  .option('--until <time>', 'with --since: before then (default now)')
+  .addOption(new Option('--format <format>', 'form of the rows').choices(['csv', 'jsonl']).default('csv'))
+  .option('--queue-id <id>', 'id of the queue at that address')
+  .action(async (options) => finish((await import('./commands/usage.ts')).runUsage(options)));
+
 const batch = program
   .command('batch')
   .description('Run a file of requests as a batch, list batches, and cancel them.');
@@ -258,10 +269,10 @@ function withQueueOptions(command: Command): Command {
     );
 }
 
-function withTarget(command: Command): Command {
+function withTarget(command: Command, scope = 'submit'): Command {
   return command
     .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
-    .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
+    .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`);
 }
 
 /** Returns the table of settings as help. */

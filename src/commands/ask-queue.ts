@@ -25,11 +25,19 @@ export class UnreachableQueue extends UserError {}
  * Sends one request to a queue's HTTP API, and returns its answer's JSON.
  * @throws UnreachableQueue if the same request may succeed later; UserError if the queue refuses it
  */
-export async function askQueueJson<T>(
+export async function askQueueJson<T>(target: QueueTarget, path: string, request: Request = {}): Promise<T> {
+  return (await (await askQueue(target, path, request)).json()) as T;
+}
+
+/**
+ * Sends one request to a queue's HTTP API, and returns its answer, whose body is still to be read.
+ * @throws as `askQueueJson` does
+ */
+export async function askQueue(
   { url, token, queueId }: QueueTarget,
   path: string,
   { scope, body, ...init }: Request = {},
-): Promise<T> {
+): Promise<Response> {
   const headers = {
     ...(body !== undefined && { 'content-type': 'application/json' }),
     ...(token && { authorization: `Bearer ${token}` }),
@@ -42,7 +50,7 @@ export async function askQueueJson<T>(
   } catch (error) {
     throw unreachable(url, error as Error);
   }
-  if (response.ok) return (await response.json()) as T;
+  if (response.ok) return response;
   throw refusal(response.status, messageIn(await response.text()), scope);
 }
 

@@ -41,6 +41,17 @@ export const BY = {
 } as const;
 export type By = keyof typeof BY;
 
+/** The months that an export may name: the queue keeps days for 400. */
+const MONTHS = 13;
+
+/** Returns the months of UTC whose usage is kept, the present one first: `2026-11`. @param nowMs epoch ms */
+export function lastMonths(nowMs: number): string[] {
+  const now = new Date(nowMs);
+  return Array.from({ length: MONTHS }, (_, ago) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - ago)).toISOString().slice(0, 7),
+  );
+}
+
 /** One row of the table of usage. */
 export interface UsageGroup extends Omit<UsageRow, 'start'> {
   name: string;

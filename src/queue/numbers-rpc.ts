@@ -124,6 +124,8 @@ export interface UsageWanted {
   groupBy: (keyof UsageKey)[];
   /** The values that each key may have. */
   filter: Partial<Record<keyof UsageKey, string[]>>;
+  /** The number of sums to leave out at the beginning, which an earlier answer had. Left out: none. */
+  skip?: number;
 }
 
 /**

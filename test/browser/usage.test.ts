@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
@@ -54,6 +55,11 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page
     .getByText("a fleet's file launches with a price, and for workers with WORKER_PRICE_PER_HOUR")
     .waitFor();
+  // A month as a file, of the one who is signed in.
+  const started = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'Download CSV' }).click();
+  const file = await readFile(await (await started).path(), 'utf8');
+  expect(file).toMatch(/^kind,day,[^\n]*\r\nusage,[^\n]*,team-a,team-a,/);
   await page.getByRole('button', { name: 'By model' }).click();
   await page.getByRole('columnheader', { name: 'Model' }).waitFor();
   await page.getByRole('button', { name: 'By day' }).click();

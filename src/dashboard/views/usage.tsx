@@ -1,18 +1,21 @@
+import { useState } from 'preact/hooks';
 import type { LimitView, PoolSharing } from '../../protocol/tokens.ts';
 import * as format from '../../show/format.ts';
+import { now } from '../clock.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { Progress } from '../controls/figures.tsx';
 import { Mark } from '../controls/marks.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
-import { filter, query } from '../router.ts';
+import { at, filter, query } from '../router.ts';
 import { mayRead } from '../session.ts';
 import {
   BY,
   type By,
   costInWords,
   groupsOf,
+  lastMonths,
   nameOf,
   nearEnd,
   sharingInWords,
@@ -66,7 +69,33 @@ export function UsageView() {
       </div>
       <Problem text={ownFailure(failure)} />
       {data && <Groups answer={data} by={key} />}
+      <Download />
     </section>
+  );
+}
+
+/** Shows links to a month as a file: every day, tenant, token, pool, model and mode. */
+function Download() {
+  const months = lastMonths(now.value);
+  const [month, setMonth] = useState(months[0]!);
+  const path = (format: string) => at(`api/usage/export?month=${month}&format=${format}`);
+  return (
+    <div class="tools">
+      <label>
+        Month (UTC){' '}
+        <select value={month} onChange={(event) => setMonth(event.currentTarget.value)}>
+          {months.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+      <a class="button" href={path('csv')} download={`usage-${month}.csv`}>
+        Download CSV
+      </a>
+      <a class="button" href={path('jsonl')} download={`usage-${month}.jsonl`}>
+        Download JSON lines
+      </a>
+    </div>
   );
 }
 

@@ -178,6 +178,10 @@ export const SCHEMAS = {
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
   Sharing: sent(protocol.Sharing, 'What tenants have of the pools that they share.', { pools: [] }),
+  UsageExportRow: sent(
+    usage.UsageExportRow,
+    'A line of an export: what was used on a day (usage), or what launched machines of a pool cost beyond that (idle).',
+  ),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
   TokenRequest: received(TokenRequest, 'A token to be made.', { name: 'team-a', scopes: ['submit'] }),
   TokenChanges: received(TokenChanges, 'What is to be changed of a token.', {

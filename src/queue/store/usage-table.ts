@@ -65,7 +65,7 @@ export function rollUpUsage(sql: Sql, nowMs: number): void {
 /** Sums usage by time and keys. @param most the most sums to return @returns sums in the order of time and keys */
 export function sumUsage(
   sql: Sql,
-  { from, to, width, groupBy, filter }: UsageWanted,
+  { from, to, width, groupBy, filter, skip = 0 }: UsageWanted,
   most: number,
 ): UsageSum[] {
   const given: SqlValue[] = [from, to];
@@ -78,9 +78,10 @@ export function sumUsage(
   return rows<UsageSum>(
     sql,
     `SELECT start - start % ${width} AS start, ${[...groupBy, ...USAGE_AMOUNTS.map((name) => `sum(${name}) AS ${name}`)].join(', ')}
-     FROM usage WHERE ${where.join(' AND ')} GROUP BY ${keys.replace('start', '1')} ORDER BY ${keys.replace('start', '1')} LIMIT ?`,
+     FROM usage WHERE ${where.join(' AND ')} GROUP BY ${keys.replace('start', '1')} ORDER BY ${keys.replace('start', '1')} LIMIT ? OFFSET ?`,
     ...given,
     most,
+    skip,
   );
 }
 
