@@ -75,7 +75,7 @@ export class Admission<W extends WaitingJob> {
    */
   admit(job: W | StoredJob): Verdict {
     if (job.mode === 'stored') return this.#admitStored(job);
-    const before = this.earlier.admittedAt(job) === null ? this.#held.before(job) : null;
+    const before = this.#wasAdmitted(job) ? null : this.#held.before(job);
     const over = before ?? this.#admitRequest(job);
     if (over === null) return ADMITTED;
     if (!this.#mayWait(job, over)) return this.#refusal(job, over);
@@ -99,7 +99,7 @@ export class Admission<W extends WaitingJob> {
   /** Notes that a job waits: for a slot, or for its limits if it is held back. */
   entered(job: W | StoredJob): void {
     if (job.mode === 'waiting') {
-      if (job.held !== null) this.#held.add(job);
+      if (job.held !== null) this.#held.add(job, this.#wasAdmitted(job));
       return;
     }
     if (job.is_held === 0) return this.#held.setNext(job);
@@ -187,10 +187,11 @@ export class Admission<W extends WaitingJob> {
 
   /** Admits a request if no limit forbids it. @returns the limit that does, or null */
   #admitRequest(job: W): OverLimit | null {
-    const over = this.book.over(job);
+    const wasAdmitted = this.#wasAdmitted(job);
+    const over = this.book.over(job, wasAdmitted);
     if (over !== null) return over;
     job.admitted_at = this.book.admittedAt(job);
-    this.book.enter(job, job.admitted_at, this.earlier.admittedAt(job) !== null);
+    this.book.enter(job, job.admitted_at, wasAdmitted);
     return null;
   }
 
@@ -210,7 +211,7 @@ export class Admission<W extends WaitingJob> {
       for (const job of jobs) {
         // A request held since the queue started is asked here for the first time whether it may wait.
         if (isOver && job.held?.limit !== 'unknown') break;
-        const wasAdmitted = this.earlier.admittedAt(job) !== null;
+        const wasAdmitted = this.#wasAdmitted(job);
         const before = found.find((one) => !wasAdmitted && isForbiddenBy(one, weigh(job).names));
         const over = before ?? this.#admitRequest(job);
         if (over === null) {
@@ -245,12 +246,17 @@ export class Admission<W extends WaitingJob> {
 
   /**
    * Says whether the caller stated how long it waits, and the limit opens within that time. While the queue does not know
-   * what runs, all requests wait: it takes only some seconds and is not the callers' fault. So do those that an earlier
-   * process had admitted.
+   * what runs, all requests wait: it takes only some seconds and is not the callers' fault. So do those that were
+   * admitted before.
    */
   #mayWait(job: W, over: OverLimit): boolean {
-    if (over.limit === 'unknown' || this.earlier.admittedAt(job) !== null) return true;
+    if (over.limit === 'unknown' || this.#wasAdmitted(job)) return true;
     return !job.waits_for_start && (over.opens_at ?? this.#now()) < job.slot_by;
+  }
+
+  /** Says whether an earlier attempt, or an earlier process of the queue, had the request admitted. */
+  #wasAdmitted(job: W): boolean {
+    return job.is_counted || this.earlier.admittedAt(job) !== null;
   }
 
   #refusal(job: W, over: OverLimit): Refusal {

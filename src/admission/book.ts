@@ -72,14 +72,16 @@ export class Book {
     return this.#accounts.size === 0;
   }
 
-  /** Returns the limit that forbids admitting the job now; null if none does or its token has no limits. */
-  over(job: Limited): OverLimit | null {
+  /**
+   * Returns the limit that forbids admitting the job now; null if none does or its token has no limits.
+   * @param isCounted whether the job was admitted before, so that it counts among the requests of its minute already
+   */
+  over(job: Limited, isCounted = false): OverLimit | null {
     const holder = this.#holderOf(job);
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
     const opens_at = this.earlier.unknownUntil;
     if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
-    // A job that was admitted before the restart counts among the requests already; but others may run since then.
-    const isCounted = this.earlier.admittedAt(job) !== null;
+    // Others may have been admitted since the job was, unless it still holds what it held.
     if (isCounted && this.#admitted.has(job.id)) return null;
     const [weighed, now] = [weigh(job), this.#now()];
     const { account, tenant } = holder;

@@ -41,12 +41,13 @@ export class HeldJobs<W extends WaitingJob> {
     return this.#requests.size === 0 && this.#lines.size === 0;
   }
 
-  /** Holds a request back. */
-  add(job: W): void {
+  /** Holds a request back. @param isFirst whether it goes before the others of its line */
+  add(job: W, isFirst: boolean): void {
     const lines = this.#requests.get(job.token_name!) ?? new Map<string, Set<W>>();
     this.#requests.set(job.token_name!, lines);
     const name = nameOfRequests(job);
-    lines.set(name, (lines.get(name) ?? new Set()).add(job));
+    const jobs = lines.get(name) ?? new Set();
+    lines.set(name, isFirst ? new Set([job, ...jobs]) : jobs.add(job));
   }
 
   /** Forgets a request that is admitted or waits no more. */

@@ -46,6 +46,11 @@ export interface WaitingJob extends Job {
   held: OverLimit | null;
   /** The time when the request was admitted, epoch ms. */
   admitted_at: number | null;
+  /**
+   * Whether an earlier attempt at the request was admitted and is over: the request counts among those of its minute
+   * already, but has to find room again.
+   */
+  readonly is_counted: boolean;
 }
 
 /** Returns what limits look at of a job. */

@@ -119,6 +119,8 @@ export interface WaitingJob extends AnyJob {
   held: OverLimit | null;
   /** The time of the job's admission, epoch ms; null while it is held back. */
   admitted_at: number | null;
+  /** Whether the gateway asks again for a job that was admitted and is over (admission/job.ts). */
+  is_counted: boolean;
   /** The number of times that a later job got the slot that this job was next for (dispatch/choose.ts). */
   passed_over: number;
   /** The key to the payload's file, if the payload is sent by reference; else null. */

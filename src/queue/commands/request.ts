@@ -40,14 +40,14 @@ export function request(
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
-  const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
   // If the request is from before a restart, the attempt that its worker goes on with is part of the same request.
   const wasResumed = core.admission.earlier.ended(asked.job_id);
-  // An engine's error that the gateway does not pass on has ended the job here, but not the request.
-  const isTriedAgain = (asked.earlier?.attempts ?? 0) > 0;
-  const wasAdmitted =
-    wasResumed || isTriedAgain || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const replaced = takeOver(core, asked.job_id);
+  const undecided = replaced ? null : core.requests.takeUndecided(asked.job_id);
+  // The room that these held is free since this moment, so nobody else has it.
+  const isAdmitted = wasResumed || replaced?.held === null;
+  // An error or a release that the gateway does not pass on has ended the job here, but not the request.
+  const isTriedAgain = undecided !== null || (asked.earlier?.attempts ?? 0) > 0;
   core.admission.book.report(asked);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
@@ -77,7 +77,7 @@ export function request(
     priority: asked.priority,
     max_attempts: 1,
     created_at: now,
-    submitted_at: earlier?.submitted_at ?? now,
+    submitted_at: (replaced ?? undecided)?.submitted_at ?? now,
     deadline_at: asked.deadline_ms === undefined ? null : now + asked.deadline_ms,
     limit_at: asked.limit_ms === undefined ? null : now + asked.limit_ms,
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
@@ -85,14 +85,15 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     start_by: step?.starting_ms == null ? null : now + step.starting_ms,
     has_room: false,
-    is_repeat: earlier !== null,
+    is_repeat: replaced !== null || undecided !== null,
     extras: extrasOf(
       asked,
       asked.limits ? costOfModel(core, model, asked.cost, configId) : null,
       jobAlias(step),
     ),
     held: null,
-    admitted_at: wasAdmitted && earlier && 'admitted_at' in earlier ? earlier.admitted_at : null,
+    admitted_at: replaced?.held === null ? replaced.admitted_at : null,
+    is_counted: isTriedAgain,
     passed_over: 0,
     file_key: null,
     older: replaced && attemptOf(replaced),
@@ -107,7 +108,7 @@ export function request(
   };
   const kept = asked.moved?.kept ?? 0;
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`, { kept, replaced });
-  const verdict = wasAdmitted ? core.admission.readmit(job) : core.admission.admit(job);
+  const verdict = isAdmitted ? core.admission.readmit(job) : core.admission.admit(job);
   core.waiting.add(job);
   if (asked.moved) tellMove(core, job, asked.moved, movedAt);
   if (verdict.kind === 'refused') reject(core, job, verdict);

@@ -138,6 +138,40 @@ describe('running at a time', () => {
     expect(standing(queue)).toMatchObject({ running: { used: 1 }, requests_per_minute: { used: 1 } });
   });
 
+  it.each(['fails at its engine', 'is released', 'loses its worker'])(
+    'holds for a request that is asked for again after its attempt %s',
+    (what) => {
+      const queue = new QueueHarness();
+      const worker = queue.worker('w', { capacity: 10 });
+      const limits = { running: 1, requests_per_minute: 4 };
+      queue.request(limited(limits, { job_id: 'r1' }));
+      const waiting = ['r2', 'r3'].map((job_id) => queue.request(waits(limits, { job_id })));
+      const { job_id, fence_token } = worker.lastJob();
+      if (what === 'is released')
+        queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
+      if (what === 'fails at its engine')
+        queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'busy', retryable: true });
+      if (what === 'loses its worker') {
+        queue.drop(worker);
+        queue.worker('w', { capacity: 10, jobs: [] });
+      }
+      const newest = queue.connections.values().next().value!;
+      // The room that the first attempt held is another request's by now.
+      expect(waiting).toMatchObject([[{ kind: 'stream' }], []]);
+      const attempts = what === 'is released' ? 0 : 1;
+      const earlier = { attempts, fence_token, elapsed_ms: 5, failed_at: [] };
+      const again = queue.request(limited(limits, { job_id: 'r1', earlier }));
+      expect(again).toEqual([]);
+      expect(standing(queue).running.used).toBe(1);
+      settle(queue, newest);
+      // The request that was admitted before goes before the one that never was.
+      expect([again, waiting[1]]).toMatchObject([[{ kind: 'stream' }], []]);
+      settle(queue, newest);
+      expect(waiting[1]).toMatchObject([{ kind: 'stream' }]);
+      expect(standing(queue)).toMatchObject({ running: { used: 1 }, requests_per_minute: { used: 3 } });
+    },
+  );
+
   it('holds for those that workers go on with after a restart of the queue', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
