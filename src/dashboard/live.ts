@@ -10,6 +10,8 @@ export const connection = signal<FeedState>('connecting');
 export const fleet = signal<FleetView | null>(null);
 /** When the next try comes, epoch ms of this machine; null: none is planned. */
 export const retryAt = signal<number | null>(null);
+/** Whether the first view did not come in time; it is still awaited. */
+export const isOverdue = signal(false);
 /** The API's answer that says why nothing is shown. */
 export const denial = signal<ApiFailure | null>(null);
 /** When the server last confirmed the view, epoch ms of its clock. */
@@ -53,7 +55,10 @@ const feed = new FleetFeed({
 export async function startLive(): Promise<void> {
   // If the first view does not come, the feed reads it again, and reports why.
   const signal = AbortSignal.timeout(FIRST_VIEW_MS);
-  const first = await ask<FleetView>('api/fleet', { signal }).catch(() => null);
+  const first = await ask<FleetView>('api/fleet', { signal }).catch((error: ApiFailure) => {
+    isOverdue.value = error.status === 0;
+    return null;
+  });
   if (document.hidden) feed.hide();
   feed.start(first);
   document.addEventListener('visibilitychange', () => (document.hidden ? feed.hide() : feed.show()));

@@ -1,7 +1,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { SessionView } from '../protocol/tokens.ts';
-import { ask } from './api.ts';
-import { denial, resume } from './live.ts';
+import { ApiFailure, ask } from './api.ts';
+import { connection, denial, resume } from './live.ts';
 
 /** The session in which the page acts; null until it is known. */
 export const session = signal<SessionView | null>(null);
@@ -29,14 +29,26 @@ export async function loadSession(): Promise<void> {
   session.value = await ask<SessionView>('api/session').catch(() => session.peek());
 }
 
-// A sign-in ends after hours, or with its token, even while the page is open; the page then asks for a token again.
+// A sign-in ends after hours, or with its token, even while the page is open; the page then asks for a token again. A
+// queue that did not answer when the page was opened is asked once it does.
 effect(() => {
-  if (denial.value?.status === 401) void loadSession();
+  const isAnswered = connection.value === 'live' || connection.value === 'polling';
+  if (denial.value?.status === 401 || (isAnswered && session.peek() === null)) void loadSession();
 });
 
-/** Signs in. @throws ApiFailure if the token is refused */
+/** The answer to a sign-in is due within this many ms. */
+const SIGN_IN_MS = 15_000;
+
+/** Signs in. @throws ApiFailure if the token is refused, or nothing answers */
 export async function signIn(token: string): Promise<void> {
-  session.value = await ask<SessionView>('api/session', { method: 'POST', body: JSON.stringify({ token }) });
+  const signal = AbortSignal.timeout(SIGN_IN_MS);
+  const body = JSON.stringify({ token });
+  try {
+    session.value = await ask<SessionView>('api/session', { method: 'POST', body, signal });
+  } catch (error) {
+    if ((error as ApiFailure).status !== 0) throw error;
+    throw new ApiFailure(0, 'The queue does not answer. Check that it runs, then sign in again.', null);
+  }
   resume();
 }
 

@@ -33,6 +33,8 @@ interface FleetFeedPorts {
 
 /** A frame or an answer to a ping is due within this many ms; a proxy may have dropped the connection silently. */
 const SILENCE_MS = 25_000;
+/** A dialled socket is due within this many ms, and so is an answer: a queue that hangs accepts both and says nothing. */
+const ANSWER_MS = 10_000;
 const PING_MS = 10_000;
 const POLL_MS = 5_000;
 /** Polling begins after this many failed upgrades. */
@@ -112,13 +114,18 @@ export class FleetFeed {
     this.#socket = socket;
     this.#heardAt = Date.now();
     this.#isPinged = false;
-    socket.onopen = () => this.#watch();
+    const dialling = setTimeout(() => socket.close(), ANSWER_MS);
+    socket.onopen = () => {
+      clearTimeout(dialling);
+      this.#watch();
+    };
     socket.onmessage = ({ data }) => {
       if (this.#socket === socket) this.#take(String(data));
     };
     // The close event reports an error too.
     socket.onerror = () => {};
     socket.onclose = () => {
+      clearTimeout(dialling);
       if (this.#socket !== socket) return;
       this.#socket = null;
       void this.#afterClose();
@@ -200,7 +207,7 @@ export class FleetFeed {
 
   async #read(): Promise<{ isRead: boolean; isDenied: boolean; error: unknown }> {
     try {
-      const view = await this.#ports.read(AbortSignal.timeout(SILENCE_MS));
+      const view = await this.#ports.read(AbortSignal.timeout(ANSWER_MS));
       if (!this.#isStopped) this.#show(view, { type: 'full', view }, 'polling');
       return { isRead: true, isDenied: false, error: null };
     } catch (error) {

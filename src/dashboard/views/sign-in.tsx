@@ -13,7 +13,10 @@ export function SignInView() {
   return (
     <section class="view sign-in" aria-labelledby="sign-in-title">
       <h1 id="sign-in-title">Sign in</h1>
-      <p>This queue asks for a token. The scope read shows everything; submit and admin also act.</p>
+      <p>
+        This queue asks who you are. A token with the scope read shows everything; one with submit or admin
+        can act as well.
+      </p>
       <form onSubmit={submit}>
         <label for="token">Token</label>
         <input
@@ -27,13 +30,13 @@ export function SignInView() {
           onInput={(event) => setToken(event.currentTarget.value)}
         />
         <button type="submit" class="primary" disabled={isActing}>
-          Sign in
+          {isActing ? 'Signing in …' : 'Sign in'}
         </button>
       </form>
       <Problem text={problem} />
-      <p class="dim">The operator of the queue makes one on its machine:</p>
+      <p class="dim">Whoever runs the queue makes a token on its machine:</p>
       <Command text="npx worker-vllm token create --scope read" />
-      <p class="dim">The token is sent once and not kept; you stay signed in for 12 hours.</p>
+      <p class="dim">This page sends the token once and does not keep it. You stay signed in for 12 hours.</p>
     </section>
   );
 }

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Duplex } from 'node:stream';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { type WebSocket as ServerSocket, WebSocketServer } from 'ws';
 import type { FleetFrame, FleetView } from '../../../src/protocol/index.ts';
 import { FleetFeed } from '../../../src/show/fleet-feed.ts';
@@ -18,18 +19,27 @@ const VIEW = {
 const DENIED = new Error('another token, please');
 
 /** The queue's side: the sockets that were opened, and what came on them. */
-let queue: { accepts: boolean; sockets: ServerSocket[]; heard: unknown[]; reads: number; url: string };
+let queue: {
+  accepts: boolean | 'in silence';
+  sockets: ServerSocket[];
+  heard: unknown[];
+  reads: number;
+  url: string;
+};
 /** What `read` throws; null: it answers. */
 let trouble: Error | null;
 let states: string[];
 let views: FleetView[];
 let feed: FleetFeed;
+/** Connections of dials that nobody answers. */
+let dialled: Duplex[];
 let close: () => void;
 
 beforeEach(async () => {
   const server = createServer();
   const sockets = new WebSocketServer({ noServer: true });
   server.on('upgrade', (request, socket, head) => {
+    if (queue.accepts === 'in silence') return void dialled.push(socket);
     if (!queue.accepts) return socket.end('HTTP/1.1 426 Upgrade Required\r\n\r\n');
     sockets.handleUpgrade(request, socket, head, (opened) => {
       queue.sockets.push(opened);
@@ -40,7 +50,7 @@ beforeEach(async () => {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   queue = { accepts: true, sockets: [], heard: [], reads: 0, url: `ws://127.0.0.1:${port}` };
-  [trouble, states, views] = [null, [], []];
+  [trouble, states, views, dialled] = [null, [], [], []];
   feed = new FleetFeed({
     open: () => new WebSocket(queue.url),
     read: async () => {
@@ -56,6 +66,7 @@ beforeEach(async () => {
   close = () => {
     feed.stop();
     for (const socket of queue.sockets) socket.terminate();
+    for (const socket of dialled) socket.destroy();
     server.close();
     server.closeAllConnections();
   };
@@ -116,4 +127,19 @@ it('wants nothing while nobody looks', async () => {
   feed.show();
   await until(() => queue.heard.length === 3, 'it has paused and watched again');
   expect(queue.heard.slice(1)).toEqual([{ type: 'pause' }, { type: 'watch', epoch: 'e', version: 4 }]);
+});
+
+it('gives a dial up that nobody answers, and says that the queue does not answer', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    queue.accepts = 'in silence';
+    trouble = new Error('it hangs');
+    feed.start();
+    await until(() => dialled.length === 1, 'it dials');
+    expect(states).toEqual([]);
+    vi.advanceTimersByTime(10_000);
+    await until(() => states.at(-1) === 'lost', 'it says so');
+  } finally {
+    vi.useRealTimers();
+  }
 });
