@@ -10,7 +10,16 @@ import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
-const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'gateway', 'admin'];
+/** What a token may do, by its scopes. */
+const SCOPES = {
+  submit: 'submit: send requests and jobs',
+  read: 'read: look at everything',
+  'submit+read': 'submit and read',
+  worker: 'worker: run jobs',
+  launcher: 'launcher: start machines',
+  gateway: 'gateway: answer callers for this queue',
+  admin: 'admin: everything',
+};
 
 /** The fields of limits, all optional. */
 const LIMIT_NUMBERS = RATE_LIMITS.map((name) => limitField(name, 'at most'));
@@ -75,7 +84,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
   useEffect(() => {
-    const first = token === null ? 'name' : 'tenant';
+    const first = token === null ? 'name' : 'expires';
     form.current?.querySelector<HTMLInputElement>(`[name=${first}]`)?.focus();
   }, [token]);
   const submit = (event: Event) => {
@@ -95,7 +104,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
   return (
     <form
       ref={form}
-      class="filters"
+      class="filters panel"
       aria-label={token === null ? 'Make a token' : `Change the token ${token.name}`}
       onSubmit={submit}
     >
@@ -110,47 +119,52 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
           readOnly={token !== null}
         />
       </label>
-      <label>
-        <span>Tenant, its name unless set</span>
-        <input name="tenant" maxLength={256} autocomplete="off" defaultValue={tenantOf(token)} />
-      </label>
       {token === null && (
         <label>
           <span>What it may do</span>
           <select name="scopes">
-            {SCOPES.map((scopes) => (
+            {Object.entries(SCOPES).map(([scopes, words]) => (
               <option key={scopes} value={scopes}>
-                {scopes}
+                {words}
               </option>
             ))}
           </select>
         </label>
       )}
-      {LISTS.map(({ name, label, placeholder }) => (
-        <label key={name}>
-          <span>{label}</span>
-          <input
-            name={name}
-            placeholder={placeholder}
-            autocomplete="off"
-            defaultValue={token?.[name]?.join(', ')}
-          />
-        </label>
-      ))}
       <label>
         <span>Expires, never unless set</span>
         <input name="expires" type="date" defaultValue={dayOf(token)} />
       </label>
-      <label>
-        <span>Its responses are</span>
-        <select name="store" defaultValue={token?.store === 'allow' ? '' : (token?.store ?? '')}>
-          {Object.entries(STORES).map(([policy, words]) => (
-            <option key={policy} value={policy}>
-              {words}
-            </option>
+      <details class="more-filters" open={token !== null}>
+        <summary>Tenant, models and routes</summary>
+        <div>
+          <label>
+            <span>Tenant, its name unless set</span>
+            <input name="tenant" maxLength={256} autocomplete="off" defaultValue={tenantOf(token)} />
+          </label>
+          {LISTS.map(({ name, label, placeholder }) => (
+            <label key={name}>
+              <span>{label}</span>
+              <input
+                name={name}
+                placeholder={placeholder}
+                autocomplete="off"
+                defaultValue={token?.[name]?.join(', ')}
+              />
+            </label>
           ))}
-        </select>
-      </label>
+          <label>
+            <span>Its responses are</span>
+            <select name="store" defaultValue={token?.store === 'allow' ? '' : (token?.store ?? '')}>
+              {Object.entries(STORES).map(([policy, words]) => (
+                <option key={policy} value={policy}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </label>
+        </div>
+      </details>
       <details class="more-filters" open={token !== null}>
         <summary>Limits, budgets and priorities</summary>
         <div>
@@ -172,12 +186,14 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
           ))}
         </div>
       </details>
-      <button type="submit" disabled={isActing}>
-        {token === null ? 'Make a token' : 'Save'}
-      </button>
-      <button type="button" class="quiet" onClick={onCancel}>
-        Cancel
-      </button>
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={isActing}>
+          {token === null ? 'Make a token' : 'Save'}
+        </button>
+        <button type="button" class="quiet" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
       <Problem text={problem} />
     </form>
   );

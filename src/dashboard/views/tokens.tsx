@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { termsText } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
-import { CopyButton, Problem, useAction } from '../controls/action.tsx';
+import { Command, CopyButton, Problem, useAction } from '../controls/action.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { Age, Time } from '../controls/time.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
@@ -18,6 +18,8 @@ export function TokensView() {
   const [made, setMade] = useState<NewToken | null>(null);
   const [changing, setChanging] = useState<TokenView | null>(null);
   const [isMaking, setMaking] = useState(false);
+  /** The token of the folder whose commands are shown. */
+  const [commanded, setCommanded] = useState<string | null>(null);
   const { data, failure } = usePolled<{ tokens: TokenView[] }>(
     isAdmin.value ? 'api/tokens' : null,
     LOOK_MS,
@@ -31,10 +33,12 @@ export function TokensView() {
   const close = () => {
     setChanging(null);
     setMaking(false);
+    setCommanded(null);
   };
   const change = (token: TokenView) => {
-    setMaking(false);
-    setChanging(token);
+    close();
+    if (token.source === 'file') setCommanded(token.name);
+    else setChanging(token);
   };
   const mayMake = isAdmin.value && session.value?.asks_for_token === true;
   return (
@@ -42,7 +46,13 @@ export function TokensView() {
       <div class="tools">
         <h1 id="tokens-title">Tokens</h1>
         {mayMake && !isMaking && changing === null && (
-          <button type="button" onClick={() => setMaking(true)}>
+          <button
+            type="button"
+            onClick={() => {
+              close();
+              setMaking(true);
+            }}
+          >
             Make a token
           </button>
         )}
@@ -51,6 +61,7 @@ export function TokensView() {
       {mayMake && (isMaking || changing !== null) && (
         <TokenForm key={changing?.name} token={changing} onDone={changed} onCancel={close} />
       )}
+      {commanded !== null && <Commands name={commanded} onClose={close} />}
       {made && <Made token={made} />}
       <Problem text={ownFailure(failure)} />
       {data && data.tokens.length > 0 && (
@@ -62,33 +73,60 @@ export function TokensView() {
           idOf={({ source, name }) => `${source} ${name}`}
         />
       )}
-      {data?.tokens.some(isOfFolder) && (
+      {data?.tokens.some(({ name, source }) => source === 'file' && isOfVariable(name)) && (
         <p class="notice">
-          Tokens of <code>token create</code> and <code>QUEUE_TOKENS</code> are kept outside the queue, which
-          only reads them. On its machine <code>npx worker-vllm token set NAME</code>,{' '}
-          <code>rotate NAME</code> and <code>revoke NAME</code> change those of the folder, in force within a
-          second.
+          Tokens in the variable <code>QUEUE_TOKENS</code> are changed there, and known after a restart of the
+          queue.
         </p>
       )}
       {data?.tokens.length === 0 && (
         <p class="notice">
           This queue was started without tokens and serves this machine alone.{' '}
-          <code>npx worker-vllm token create --scope admin</code> makes the first one, for the next start.
+          <code>npx worker-vllm token create --scope admin</code> makes the first token. The queue asks for
+          tokens once it has been started again.
         </p>
       )}
     </section>
   );
 }
 
-function isOfFolder({ source }: TokenView): boolean {
-  return source === 'file';
+/** Returns whether a token that the queue does not keep stands in a variable, where no command reaches it. */
+function isOfVariable(name: string): boolean {
+  return /^QUEUE_TOKENS \d+$/.test(name);
+}
+
+/** Shows the commands for a token of the state folder, which the queue itself only reads. */
+function Commands({ name, onClose }: { name: string; onClose(): void }) {
+  const quoted = /^[\w.:@-]+$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`;
+  return (
+    <section class="panel" aria-label={`Commands for the token ${name}`}>
+      <p>
+        <b>{name}</b> was made by <code>token create</code> and stands in a file of the queue's machine, which
+        the queue only reads. Run one of these there; it is in force within a second.
+      </p>
+      <Command text={`npx worker-vllm token rotate ${quoted}`} what="the command that rotates it" />
+      <Command text={`npx worker-vllm token revoke ${quoted}`} what="the command that revokes it" />
+      <Command
+        text={`npx worker-vllm token set ${quoted} --requests-per-minute 60`}
+        what="the command that limits it"
+      />
+      <p class="dim">
+        <code>npx worker-vllm token set --help</code> lists all that can be changed.
+      </p>
+      <div>
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </section>
+  );
 }
 
 /** Shows a new token, which is shown only once. */
 function Made({ token: { name, token } }: { token: NewToken }) {
   return (
-    <p class="notice" role="status">
-      The token “{name}”, shown this once: <code>{token}</code>{' '}
+    <p class="notice made" role="status">
+      This is the token “{name}”. Copy it now: it is shown only this once. <code>{token}</code>{' '}
       <CopyButton text={token} what={`the token ${name}`} />
     </p>
   );
@@ -99,7 +137,7 @@ function columnsWith(
   change: (token: TokenView) => void,
 ): Column<TokenView>[] {
   return [
-    { key: 'name', head: 'Name', cell: ({ name }) => <span title={name}>{name}</span> },
+    { key: 'name', head: 'Name', cell: (token) => <Name token={token} /> },
     {
       key: 'scopes',
       head: 'May',
@@ -143,6 +181,23 @@ function columnsWith(
   ];
 }
 
+/** Shows a token's name, and on a phone what the columns that are left out there say. */
+function Name({ token: { name, scopes, last_used_at } }: { token: TokenView }) {
+  return (
+    <>
+      <span title={name}>{name}</span>
+      <small class="when-narrow">
+        {scopes.join(', ')}
+        {last_used_at !== null && (
+          <>
+            , used <Age at={Date.parse(last_used_at)} /> ago
+          </>
+        )}
+      </small>
+    </>
+  );
+}
+
 /** Shows a token's actions; revoking takes a second click. */
 function Actions({
   token,
@@ -157,8 +212,12 @@ function Actions({
   const [isSure, setSure] = useState(false);
   const { act, isActing, problem } = useAction();
   if (source === 'file') {
-    const isVariable = /^QUEUE_TOKENS \d+$/.test(name);
-    return <span class="dim">{isVariable ? 'in QUEUE_TOKENS' : 'changed by command'}</span>;
+    if (isOfVariable(name)) return <span class="dim">in QUEUE_TOKENS</span>;
+    return (
+      <button type="button" class="quiet" aria-label={`Commands for ${name}`} onClick={change}>
+        Commands …
+      </button>
+    );
   }
   const path = `api/tokens/${encodeURIComponent(name)}`;
   const rotate = () => act(async () => changed(await ask<NewToken>(`${path}/rotate`, { method: 'POST' })));
@@ -185,7 +244,11 @@ function Actions({
       >
         {isSure ? 'Really?' : 'Revoke'}
       </button>
-      {problem && <span title={problem}>failed</span>}
+      {problem && (
+        <span class="bad" title={problem}>
+          It failed.
+        </span>
+      )}
     </>
   );
 }
