@@ -41,7 +41,8 @@ export function startShortcuts(): void {
   let first = { key: '', at: 0 };
   addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (document.querySelector('dialog.change')) return;
+    // A dialog and a menu close by themselves on Esc.
+    if (document.querySelector('dialog.change, :popover-open')) return;
     if (isTyping(event.target)) {
       if (event.key === 'Escape') (event.target as HTMLElement).blur();
       return;

@@ -1,4 +1,4 @@
-import type { Locator } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { until } from '../support/poll.ts';
@@ -22,7 +22,16 @@ async function boxOf(locator: Locator) {
   return { ...box, right: box.x + box.width };
 }
 
-it('says that a token is asked for, and shows the open view, ages and failed starts whole on a phone', async () => {
+/** What is touched and is less than a finger's height, but for links within text and heads of tables. */
+async function tooSmall(page: Page): Promise<string[]> {
+  const controls =
+    'main :is(button, .button, input:not([type=checkbox]), select, summary), header :is(button, input), tr[data-href]';
+  return (await page.evaluate(`[...document.querySelectorAll(${JSON.stringify(controls)})]
+    .filter((one) => one.checkVisibility() && !one.closest('th') && one.getBoundingClientRect().height < 40)
+    .map((one) => one.outerHTML)`)) as string[];
+}
+
+it('says that a token is asked for, and shows all views, ages and failed starts whole on a phone', async () => {
   const { url } = await startQueue({ env: { QUEUE_TOKENS: 'admin:root,worker:workers-token' } });
   const began = Date.now() - 3 * 3_600_000;
   const beat = await fetch(`${url}/api/heartbeats`, {
@@ -38,7 +47,7 @@ it('says that a token is asked for, and shows the open view, ages and failed sta
     }),
   });
   expect(beat.status).toBe(200);
-  open = await openPage({ viewport: PHONE });
+  open = await openPage({ viewport: PHONE, hasTouch: true, isMobile: true });
   const { page } = open;
   await page.goto(url);
   await page.getByText('Sign in to see the fleet.').waitFor();
@@ -51,9 +60,27 @@ it('says that a token is asked for, and shows the open view, ages and failed sta
   expect((await boxOf(age)).right).toBeLessThanOrEqual(button.x);
   expect(await age.evaluate((time) => time.scrollWidth - time.clientWidth), 'it has its room').toBe(0);
 
-  await page.goto(`${url}/audit`);
-  const link = page.getByRole('navigation').getByRole('link', { name: 'Audit' });
-  await until(async () => (await boxOf(link)).right <= PHONE.width, 'the open view stands in the window');
+  // The button of the menu names the open view; every view is a finger's height, and reached by keyboard.
+  const menu = page.getByRole('button', { name: 'Views: Fleet' });
+  const views = page.getByRole('navigation', { name: 'Views' });
+  expect(await views.isVisible()).toBe(false);
+  await menu.focus();
+  await page.keyboard.press('Enter');
+  for (const link of await views.getByRole('link').all()) {
+    const box = await boxOf(link);
+    expect([box.height >= 40, box.right <= PHONE.width]).toEqual([true, true]);
+  }
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press('Escape');
+  await views.waitFor({ state: 'hidden' });
+  expect(new URL(page.url()).pathname, 'Esc closes the menu alone').toBe('/');
+  await menu.click();
+  await views.getByRole('link', { name: 'Audit' }).click();
+  await page.getByRole('heading', { name: 'Audit' }).waitFor();
+  await page.evaluate('scrollTo(0, 1e6)');
+  const bar = await boxOf(page.getByRole('button', { name: 'Views: Audit' }));
+  expect([bar.y >= 0, bar.right <= PHONE.width, await views.isVisible()]).toEqual([true, true, false]);
+  expect(await tooSmall(page)).toEqual([]);
 
   await page.goto(`${url}/workers/broken`);
   const steps = page.getByRole('region', { name: 'Start of the container' }).getByRole('listitem');

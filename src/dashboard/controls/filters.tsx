@@ -3,6 +3,7 @@ import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { filter } from '../router.ts';
 import { HoldTime } from './time.tsx';
+import { isNarrow } from './window.ts';
 
 /** A filter of a list, in the address and the form. */
 export interface FilterField {
@@ -72,8 +73,12 @@ export function chosen(
   ];
 }
 
+/** The number of filters that a narrow window shows at once. */
+const FEW = 2;
+
 /** Shows a form for all filters of the address. */
-export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) {
+export function Filters({ params, fields: all, more: rest = [], timeLabel }: FiltersProps) {
+  const [fields, more] = isNarrow ? [all.slice(0, FEW), [...all.slice(FEW), ...rest]] : [all, rest];
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
   const field = (one: FilterField) => (

@@ -3,13 +3,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { onMoveRow } from '../keyboard.ts';
 import { href } from '../router.ts';
 import { useStillOrder } from './still.tsx';
+import { isTouched } from './window.ts';
 
 interface TableProps<Row> {
   /** The name of the table, for those who do not see it. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
-  /** The height of every row, px. */
+  /** The height of every row, px; where rows are touched, they are at least 40 px high. */
   rowHeight: number;
   idOf(row: Row): string;
   /** Returns where a click on the row leads, from the page's root. */
@@ -22,9 +23,13 @@ interface TableProps<Row> {
   isAside?: boolean;
 }
 
+/** The least height of what is touched, px. */
+const FINGER = 40;
+
 /** Shows a table of any length: only rows in view, and some around them, are in the document. */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rowHeight, idOf, pathOf, classOf } = props;
+  const { label, columns, idOf, pathOf, classOf } = props;
+  const rowHeight = isTouched ? Math.max(props.rowHeight, FINGER) : props.rowHeight;
   const body = useRef<HTMLTableSectionElement>(null);
   const rows = useStillOrder(body, props.rows, idOf);
   const [first, last] = useRowsInView(body, rows.length, rowHeight);

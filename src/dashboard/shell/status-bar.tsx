@@ -4,7 +4,7 @@ import * as format from '../../show/format.ts';
 import { clockTime } from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { Mark, type Shape } from '../controls/marks.tsx';
-import { connection, dataAge, denial, fleet, resume, retryAt } from '../live.ts';
+import { connection, dataAge, denial, fleet, isOverdue, resume, retryAt } from '../live.ts';
 import { href } from '../router.ts';
 import { isSignedOut } from '../session.ts';
 
@@ -22,15 +22,33 @@ const isCurrent = computed(() => connection.value !== 'lost' && connection.value
 const whyNothing = computed(() => {
   if (isSignedOut.value) return 'Sign in to see the fleet.';
   if (connection.value === 'denied') return 'This token may not see the fleet.';
-  return connection.value === 'lost' ? 'The queue does not answer.' : 'Asking the queue …';
+  if (connection.value !== 'lost' && !isOverdue.value) return 'Asking the queue …';
+  return 'The queue does not answer. Check that it runs; this page goes on as soon as it answers.';
 });
 
-/** Shows the verdict on the whole fleet, in view on every page and scroll position. */
+/** Shows the verdict as a shape, for a window that is too small to keep all of it in view. */
+export function VerdictMark() {
+  const view = fleet.value;
+  if (view === null) return null;
+  const { word, shape, tone } = VERDICTS[view.summary.verdict];
+  const isOld = !isCurrent.value;
+  return (
+    <span
+      class={`verdict-mark ${isOld ? 'idle' : tone}`}
+      role="img"
+      aria-label={`Verdict: ${isOld ? `last known: ${word.toLowerCase()}` : word}`}
+    >
+      <Mark shape={isOld ? 'dashed' : shape} />
+    </span>
+  );
+}
+
+/** Shows the verdict on the whole fleet, in a wide window at every scroll position. */
 export function StatusBar() {
   const view = fleet.value;
   return (
     <section class="status-bar" aria-label="Verdict">
-      {view ? <Summary summary={view.summary} /> : <p class="verdict idle">{whyNothing.value}</p>}
+      {view ? <Summary summary={view.summary} /> : <p class="verdict nothing idle">{whyNothing.value}</p>}
       <Freshness />
     </section>
   );
@@ -75,6 +93,7 @@ function Figure({ name, value, to }: { name: string; value: string; to: string }
 
 /** Shows how old the shown data is, and how it arrives. */
 function Freshness() {
+  if (isSignedOut.value) return null;
   const isOld = !isCurrent.value;
   const shape = connection.value === 'live' ? 'full' : isOld ? 'dashed' : 'ring';
   const word = {

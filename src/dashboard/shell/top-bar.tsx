@@ -4,16 +4,58 @@ import { Mark, type Shape } from '../controls/marks.tsx';
 import { isHelpOpen, SHORTCUTS } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path, VIEWS } from '../router.ts';
-import { isAdmin, session, signOut } from '../session.ts';
+import { isAdmin, isSignedOut, session, signOut } from '../session.ts';
 import { nextTheme, switchTheme, type Theme, theme } from '../theme.ts';
+import { VerdictMark } from './status-bar.tsx';
 
 const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', dark: 'full' };
 
 /** The most suggestions; in a fleet of a thousand, nobody would read more. */
 const MOST_SUGGESTIONS = 12;
 
-/** Shows links to all views, and the search for any id. */
+/** The id of the menu, by which its button opens it. */
+const MENU = 'menu';
+
+/**
+ * Shows links to all views, the switches of the page, and the search for any id. A window too narrow for all links has
+ * them in a menu, whose button names the open view.
+ */
 export function TopBar() {
+  const current = path.value.split('/')[0]!.replace('workers', '');
+  const menu = useRef<HTMLDivElement>(null);
+  // Without a token there is nothing to go to.
+  if (isSignedOut.value) {
+    return (
+      <header class="top-bar">
+        <Switches />
+      </header>
+    );
+  }
+  return (
+    <header class="top-bar">
+      <button type="button" class="menu-button" popovertarget={MENU}>
+        <span class="unseen">Views: </span>
+        <MenuMark /> {VIEWS[current]?.name ?? 'Views'}
+      </button>
+      <div class="menu" id={MENU} popover="auto" ref={menu}>
+        <Views current={current} onOpen={() => menu.current?.hidePopover()} />
+        <Switches />
+      </div>
+      <VerdictMark />
+      <Search />
+    </header>
+  );
+}
+
+function MenuMark() {
+  return (
+    <svg class="mark" width="14" height="12" viewBox="0 0 14 12" aria-hidden="true">
+      <path class="stroke" d="M1 2h12M1 6h12M1 10h12" />
+    </svg>
+  );
+}
+
+function Views({ current, onOpen }: { current: string; onOpen(): void }) {
   const views = Object.entries(VIEWS).filter(
     ([path, { key, isForAdmins }]) =>
       key !== undefined &&
@@ -21,24 +63,21 @@ export function TopBar() {
       // A queue without tokens has none to list.
       (path !== 'tokens' || session.value?.asks_for_token),
   );
-  const current = path.value.split('/')[0]!.replace('workers', '');
-  const nav = useRef<HTMLElement>(null);
-  // If there is no room for all views, the open one is scrolled to the middle.
-  useEffect(() => {
-    const link = nav.current?.querySelector<HTMLElement>('[aria-current]');
-    if (nav.current && link)
-      nav.current.scrollLeft = link.offsetLeft - (nav.current.clientWidth - link.offsetWidth) / 2;
-  }, [current, views.length]);
   return (
-    <header class="top-bar">
-      <nav aria-label="Views" ref={nav}>
-        {views.map(([to, { name }]) => (
-          <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined}>
-            {name}
-          </a>
-        ))}
-      </nav>
-      <Search />
+    <nav aria-label="Views">
+      {views.map(([to, { name }]) => (
+        <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined} onClick={onOpen}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Shows the buttons that change how the page looks, and the one that signs out. */
+function Switches() {
+  return (
+    <div class="switches">
       <button
         type="button"
         class="quiet"
@@ -55,7 +94,7 @@ export function TopBar() {
         title={`Theme: ${theme.value}. Switch to ${nextTheme.value}`}
         onClick={switchTheme}
       >
-        <Mark shape={THEME_SHAPES[theme.value]} />
+        <Mark shape={THEME_SHAPES[theme.value]} /> <span class="in-menu">Theme</span>
       </button>
       {session.value?.name && (
         <button
@@ -69,14 +108,14 @@ export function TopBar() {
       )}
       <button
         type="button"
-        class="quiet"
+        class="quiet keys"
         aria-label="Keyboard shortcuts"
         title="Keyboard shortcuts (?)"
         onClick={() => (isHelpOpen.value = true)}
       >
         ?
       </button>
-    </header>
+    </div>
   );
 }
 
