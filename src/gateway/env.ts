@@ -1,3 +1,4 @@
+import type { Filter } from '../asking/filters.ts';
 import type { Objects } from '../asking/objects.ts';
 import { inferenceRoutes, type RouteList } from '../protocol/index.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
@@ -20,6 +21,8 @@ export interface Env extends QueueSettingBindings {
    * one alone.
    */
   dialled?(): Promise<Dialled>;
+  /** What looks at requests and answers on their way; left out: nothing does. */
+  filters?: readonly Filter[] | undefined;
   /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
 }

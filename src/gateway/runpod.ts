@@ -19,11 +19,12 @@ import {
   shortName,
   writeJson,
 } from '../protocol/index.ts';
-import type { FollowedJob, OutputCursor, SubmitJob, ToldJob } from '../queue/rpc.ts';
+import type { FollowedJob, OutputCursor, ToldJob } from '../queue/rpc.ts';
+import type { JobFacts } from '../request-facts/job-facts.ts';
 import { modelProblem, type Permissions } from './auth/permissions.ts';
 import { HttpError } from './errors.ts';
 import type { ModelView, WorkerView } from './fleet-views.ts';
-import { factsProblem, readFacts } from './jobs/submissions.ts';
+import { factsProblem, type ReadJob, readFacts } from './jobs/submissions.ts';
 import type * as answers from './openapi/answers.ts';
 import type { RunpodWorkers } from './openapi/answers.ts';
 
@@ -190,7 +191,7 @@ export function readRunpodSubmission(
   id: string,
   endpoint: string,
   permissions: Permissions,
-): SubmitJob {
+): ReadJob {
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
@@ -199,9 +200,8 @@ export function readRunpodSubmission(
   if (facts instanceof HttpError) throw facts;
   const named = endpoint === 'default' ? null : endpoint;
   const model = facts.model ?? named;
-  const denied =
-    factsProblem({ ...facts, model }, permissions) ??
-    (named === null ? null : modelProblem([named], permissions));
+  const judge = (read: JobFacts) => factsProblem({ ...read, model: read.model ?? named }, permissions);
+  const denied = judge(facts) ?? (named === null ? null : modelProblem([named], permissions));
   if (denied) throw denied;
   // If the endpoint is a model, the worker puts that model into a body that names none.
   const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
@@ -216,5 +216,6 @@ export function readRunpodSubmission(
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
     ...(webhook ? { webhook } : {}),
     stream: runpodStreams(input),
+    judge,
   };
 }

@@ -59,6 +59,17 @@ export function shortName(name: string): string {
   return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
 }
 
+/** The bytes that become one text of characters at a time: the arguments of a call are bounded. */
+const BYTES_AT_A_TIME = 0x8000;
+
+/** Encodes bytes in base64. */
+export function base64Of(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.byteLength; at += BYTES_AT_A_TIME)
+    text += String.fromCharCode(...bytes.subarray(at, at + BYTES_AT_A_TIME));
+  return btoa(text);
+}
+
 /** Decodes base64. @throws where the text is no base64 */
 export function bytesOfBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64);

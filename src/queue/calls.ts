@@ -12,12 +12,12 @@ import { aliases, chosenModel, differs, mainModels, takeAliases } from './comman
 import { actOnJobs, cancel, eraseContents, purge, retry, takeOutput } from './commands/job-actions.ts';
 import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
-import { ledger, stayed } from './projections/ledger.ts';
+import { ledger, note, stayed } from './projections/ledger.ts';
 import { leaveListener, listen, nextSettled } from './projections/listeners.ts';
 import { usage } from './projections/usage-book.ts';
 import { follow, get, used, wait } from './projections/waiters.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
-import { contents, list, ownerOf, waitingJob, webhookBody } from './views/jobs.ts';
+import { contents, list, ownerOf, settling, waitingJob, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';
 import { awaitsStart, takeStarts, waitingLines } from './waiting.ts';
 
@@ -33,6 +33,7 @@ export const EXPOSED_COMMANDS = {
   cancel,
   endTokens,
   eraseContents,
+  note,
   purge,
   retry,
   stayed,
@@ -92,6 +93,7 @@ export const VIEWS = {
   mayHaveResult,
   metrics,
   sessions,
+  settling,
   share,
   webhookBody,
 };

@@ -20,6 +20,8 @@ export interface GivenExtras {
   trace?: TraceContext;
   /** The address that the settlement is posted to. */
   webhook?: string | undefined;
+  /** What filters said of the request before it was submitted; its ledger begins with these sentences. */
+  notes?: readonly string[];
 }
 
 export interface JobExtras extends GivenExtras {
@@ -42,7 +44,13 @@ export interface JobAlias {
   moves?: { session?: string };
 }
 
-const GIVEN: Record<keyof GivenExtras, true> = { weight: true, prefix: true, trace: true, webhook: true };
+const GIVEN: Record<keyof GivenExtras, true> = {
+  weight: true,
+  prefix: true,
+  trace: true,
+  webhook: true,
+  notes: true,
+};
 const GIVEN_KEYS = Object.keys(GIVEN) as (keyof GivenExtras)[];
 
 /**

@@ -61,6 +61,8 @@ export interface ToldJob extends JobView {
 
 export interface JobOwner {
   tenant: string | null;
+  /** The name of the token that submitted the job; null where no tokens are configured. */
+  token_name: string | null;
   config_id: string;
   state: JobState;
 }
@@ -101,6 +103,8 @@ export type SubmitAnswer<Told = ToldJob> =
   /** The job is stored. `has_file`: the job uses the file of this submission. */
   | { ok: true; job: Told; created: boolean; has_file: boolean }
   | { ok: false; reason: 'conflict' | 'no_pool' | 'unknown_pool' | 'invalid_webhook'; message: string }
+  /** The gateway did not submit the job, since a filter refused it (asking/filters.ts). */
+  | { ok: false; reason: 'filtered'; status: number; code: string; message: string }
   /** Too many jobs are pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 

@@ -1,5 +1,6 @@
 import {
   BASE_TASKS,
+  base64Of,
   beginsObject,
   bytesOfBase64,
   CHAT_MAX_TOKENS,
@@ -182,6 +183,40 @@ export function withModel(payload: string, { request, body }: JobFacts, model: s
     return withMemberAt(named, [first, ...rest], text);
   }
   return withMemberAt(named, [first, ...rest, 'model'], name);
+}
+
+/**
+ * Returns the payload with another body for the engine, in the form in which the payload had the body.
+ * @param payload JSON of an object
+ * @param facts of this payload
+ */
+export function withBody(
+  payload: string,
+  { request, body: { kind } }: JobFacts,
+  body: Uint8Array<ArrayBuffer>,
+): string {
+  const replaced = withBodyAt(payload, request, body);
+  if (request.otherwiseModel === null || kind !== 'json') return replaced;
+  // What the payload says of the model beside its body has to say the same.
+  const { model } = jsonFields(body, ['model']);
+  return model === undefined ? replaced : withMembers(replaced, { model });
+}
+
+function withBodyAt(payload: string, request: JobRequest, body: Uint8Array<ArrayBuffer>): string {
+  const [first, ...rest] = request.place;
+  if (first === undefined) return new TextDecoder().decode(body);
+  if (first === 'body_base64') return withMembers(payload, { body_base64: JSON.stringify(base64Of(body)) });
+  const text = new TextDecoder().decode(body);
+  if (request.isText) return withMemberAt(payload, [first, ...rest], JSON.stringify(text));
+  if (rest[0] !== 'sampling_params') return withMemberAt(payload, [first, ...rest], text);
+  // A prompt stands beside the other fields of the body.
+  const { messages, prompt } = jsonFields(body, ['messages', 'prompt']);
+  const others = withMembers(text, { messages: undefined, prompt: undefined });
+  return [
+    ['messages', messages],
+    ['prompt', prompt],
+    ['sampling_params', others],
+  ].reduce((whole, [name, value]) => withMemberAt(whole, [first, name as string], value), payload);
 }
 
 const [QUOTE, OPEN_BRACKET, OPEN_BRACE] = [0x22, 0x5b, 0x7b];

@@ -4,6 +4,7 @@ import type { WaitingLineView } from '../../queue/rpc.ts';
 import { behindComment } from '../../relay/keep-alive.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
+import { filteredAnswer } from './filtered.ts';
 import type { InferenceRequest } from './read-request.ts';
 import { respond } from './respond.ts';
 
@@ -19,17 +20,20 @@ interface AnswerOptions {
  */
 export function answer(
   env: Env,
-  { queueId, call: { job_id: jobId }, facts, errorOf, headers, kind, given }: InferenceRequest,
+  request: InferenceRequest,
   attempted: Promise<Outcome>,
   hangUp: HangUp,
   {
-    afterMs = beginAfterMs(Object.values(given)),
+    afterMs = beginAfterMs(Object.values(request.given)),
     passing = async (response) => response,
   }: AnswerOptions = {},
 ): Promise<Response> {
-  const answered = attempted.then((outcome) =>
-    passing(respond(outcome, { jobId, facts, errorOf }, Date.now())),
-  );
+  const { queueId, facts, errorOf, headers, kind, asked } = request;
+  const { job_id: jobId } = request.call;
+  const answered = attempted.then(async (outcome) => {
+    const response = respond(outcome, { jobId, facts, errorOf }, Date.now());
+    return passing(asked === null ? response : await filteredAnswer(env, response, asked, errorOf));
+  });
   if (kind === null) return answered;
   return respondEarly(answered, {
     kind,

@@ -1,12 +1,13 @@
+import type { FilteredRequest } from '../../asking/filters.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { idOf } from '../../protocol/ids.ts';
-import { dialectOf, engineRoute } from '../../protocol/index.ts';
+import { dialectOf, engineRoute, plainPath } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { boundOf, costOf, lengthsOf } from '../../request-facts/lengths.ts';
 import { parseRequestTimeouts, QUEUE_SETTINGS, type RequestTimeouts } from '../../settings/queue-settings.ts';
 import { aliasesFor } from '../auth/aliases.ts';
-import type { Caller } from '../auth/authorize.ts';
+import { type Caller, submitterOf } from '../auth/authorize.ts';
 import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../auth/permissions.ts';
 import { lengthOfModel, submissionOf } from '../auth/terms.ts';
 import { asHttp, type HeldBody } from '../bodies/body.ts';
@@ -18,6 +19,7 @@ import { queueIdOf } from '../objects/ids.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import { sessionOf } from '../session-key.ts';
 import { type EngineCall, engineCall } from './engine-request.ts';
+import { AskedRequest, filteredBody } from './filtered.ts';
 
 /** A request whose body has been read. */
 export interface InferenceRequest {
@@ -32,6 +34,8 @@ export interface InferenceRequest {
   /** The form in which the answer may begin before the engine's is there; null if it may not. */
   kind: 'events' | 'json' | null;
   given: GivenLimits;
+  /** The request as filters know it; null: the queue has no filters. */
+  asked: FilteredRequest | null;
 }
 
 /** A request before its body is read. */
@@ -65,8 +69,13 @@ export async function readRequest(
   const given = limitsOf(head, pathname, env);
   const { bytes, release } = await readBody();
   try {
-    const read = engineCall(head, path, bytes);
     const submitter = submissionOf(token);
+    const jobId = known ?? idOf('request', queueId);
+    const dialect = dialectOf(path);
+    let read = engineCall(head, path, bytes);
+    const asked = env.filters ? askedOf(env, { queueId, jobId, pathname, head, token, read }) : null;
+    const changed = asked && (await filteredBody(env, asked, bytes));
+    if (changed) read = engineCall(head, path, changed);
     const { model, stream, includeUsage, tier } = read.facts;
     const facts: RequestFacts = { model, stream, includeUsage };
     const prefix = prefixOf(read.facts.fields, { tenant: submitter.tenant, model });
@@ -82,9 +91,7 @@ export async function readRequest(
     const denied = modelProblem([model], permissions);
     const adapter = adapterProblem(read.facts, permissions);
     if (denied ?? adapter) throw denied ?? adapter;
-    const jobId = known ?? idOf('request', queueId);
     const requestId = read.requestId ?? jobId;
-    const dialect = dialectOf(path);
     const call: InferenceRequest['call'] = {
       job_id: jobId,
       job_type: 'engine_request',
@@ -98,6 +105,7 @@ export async function readRequest(
       ...(prefix !== undefined && { prefix }),
       ...(terms && { terms }),
       ...(read.requestId !== null && { request_id: read.requestId }),
+      ...asked?.takeNotes(),
       ...waitsOf(given),
     };
     return {
@@ -109,11 +117,32 @@ export async function readRequest(
       headers: { 'x-job-id': jobId, ...requestIdHeaders(requestId, dialect) },
       kind: earlyKind(path, read),
       given,
+      asked,
     };
   } catch (error) {
     release();
     throw error;
   }
+}
+
+/** Returns a request as filters know it. */
+function askedOf(
+  env: Env,
+  given: Pick<Incoming, 'head' | 'pathname' | 'token'> & {
+    queueId: string;
+    jobId: string;
+    read: EngineCall;
+  },
+): AskedRequest {
+  const { queueId, jobId, pathname, head, token, read } = given;
+  const { tenant, token_name: tokenName } = submitterOf(token);
+  const contentType = head.headers.get('content-type');
+  const { model } = read.facts;
+  const requestId = read.requestId ?? jobId;
+  const path = plainPath(pathname);
+  return new AskedRequest(env, {
+    ...{ road: 'live', queueId, jobId, tenant, tokenName, path, model, contentType, requestId },
+  });
 }
 
 /**

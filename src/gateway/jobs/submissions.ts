@@ -34,7 +34,11 @@ import { toldJob } from './job-files.ts';
  * A job that a caller has submitted, with the facts of its payload, so that whatever submits it need not read a short
  * payload again.
  */
-export type ReadJob = SubmitJob & { facts?: JobFacts };
+export type ReadJob = SubmitJob & {
+  facts?: JobFacts;
+  /** Returns why the submitter may not submit the job with these facts, or null: a filter may have changed the job. */
+  judge?: (facts: JobFacts) => HttpError | null;
+};
 
 /** Facts are kept of payloads up to this many characters: the facts hold the payload's bytes. */
 const KEPT_FACTS = 16 * 1024;
@@ -79,6 +83,7 @@ export function readSubmission(
     model: facts.model ?? undefined,
     ...(!mayNamePool(job.config_id, permissions) && { model_only: true }),
     ...(text.length <= KEPT_FACTS && { facts }),
+    judge: (facts) => factsProblem(facts, permissions),
   };
 }
 
@@ -188,6 +193,7 @@ const REJECTION_STATUS = {
 /** Returns the error for a submission that the queue did not take. */
 export function rejection(answer: HeardAnswer | undefined): HttpError {
   if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
+  if (answer.reason === 'filtered') return new HttpError(answer.status, answer.message, answer.code);
   const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
   return new HttpError(REJECTION_STATUS[answer.reason], answer.message, answer.reason, headers);
 }

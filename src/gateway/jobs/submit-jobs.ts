@@ -20,6 +20,7 @@ import { callQueue } from '../objects/calls.ts';
 import { knownPools, resolved } from '../objects/work.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import { sessionOf } from '../session-key.ts';
+import { filteredJobs } from './filtered-job.ts';
 import { dropJobFile, withPayloadFile } from './job-files.ts';
 import type { ReadJob } from './submissions.ts';
 
@@ -58,12 +59,27 @@ async function submitBy<T extends HeardAnswer>(
   given: ReadJob[],
   submit: Submit<T>,
 ): Promise<T[]> {
+  // A call that is repeated must name the same job, so each has an id before the first.
+  const named = given.map((job) => ({ ...job, id: job.id ?? idOf('job', queueId) }));
+  if (!env.filters) return await submitAll(env, queueId, named, submit);
+  const became = await filteredJobs(env, queueId, named);
+  const left = became.filter((job): job is NamedJob & ReadJob => !('ok' in job));
+  const answers = (await submitAll(env, queueId, left, submit)).values();
+  // A refusal is an answer of every form.
+  return became.map((job) => ('ok' in job ? (job as unknown as T) : answers.next().value!));
+}
+
+async function submitAll<T extends HeardAnswer>(
+  env: Env,
+  queueId: string,
+  given: (NamedJob & ReadJob)[],
+  submit: Submit<T>,
+): Promise<T[]> {
   const answers: T[] = [];
   let jobs: SubmitJob[] = [];
   let characters = 0;
   for (const [index, job] of given.entries()) {
-    // A call that is repeated must name the same job, so each has an id before the first.
-    const whole = await withFacts(env, queueId, { ...job, id: job.id ?? idOf('job', queueId) });
+    const whole = await withFacts(env, queueId, job);
     const ready = await withPayloadFile(env, queueId, whole);
     characters += ready.payload.length;
     jobs.push(ready);
@@ -121,7 +137,7 @@ function submitServed<T extends object>(
 async function withFacts(
   env: Env,
   queueId: string,
-  { facts: read, ...given }: NamedJob & ReadJob,
+  { facts: read, judge: _, ...given }: NamedJob & ReadJob,
 ): Promise<NamedJob> {
   const { payload, tenant = null } = given;
   const isInFile = given.model !== undefined && !fitsUtf8(payload, bounds.INLINE_BYTES);

@@ -10,14 +10,14 @@ import {
   type Waiting,
   waitsFor,
 } from '../../protocol/index.ts';
-import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
-import { bodyFacts } from '../../request-facts/body-facts.ts';
+import type { HeardAnswer } from '../../queue/rpc.ts';
+import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
 import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../auth/permissions.ts';
 import { termsByName } from '../auth/terms.ts';
 import { asHttp } from '../bodies/body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { previousResponseProblem } from '../jobs/submissions.ts';
+import { previousResponseProblem, type ReadJob } from '../jobs/submissions.ts';
 import { submitAndListen } from '../jobs/submit-jobs.ts';
 import { callBatches, callFiles, callQueue } from './calls.ts';
 import { settledJobs } from './settled-jobs.ts';
@@ -97,30 +97,38 @@ const NO_HASTE = { highest: 0, usual: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
 /** Returns why the gateway does not pass this line on, or null where it does. */
-function refusalOf({ path, body, ...by }: LineJob, payload: string): string | null {
+function refusalOf(line: LineJob, payload: string): string | null {
   // No worker fetches a longer payload, so this one would hold up all batches.
   if (!fitsUtf8(payload, bounds.PAYLOAD_BYTES)) return TOO_LONG;
   try {
-    const facts = asHttp(() => bodyFacts(new TextEncoder().encode(body), null));
-    if (enginePriorityProblem(facts.priority, NO_HASTE)) return TOO_HASTY;
-    const permissions = {
-      ...NO_HASTE,
-      name: by.token_name,
-      models: by.token_models ?? null,
-      routes: by.token_routes ?? null,
-    };
-    const denied =
-      modelProblem([facts.model], permissions) ??
-      adapterProblem(facts, permissions) ??
-      jobRouteProblem(path, permissions);
-    return denied?.message ?? previousResponseProblem(path, facts.previousId);
+    return problemOf(
+      line,
+      asHttp(() => bodyFacts(new TextEncoder().encode(line.body), null)),
+    );
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;
   }
 }
 
-function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: LineJob): SubmitJob {
+/** Returns why a line may not ask an engine for its body, or null. */
+function problemOf({ path, ...by }: LineJob, facts: BodyFacts): string | null {
+  if (enginePriorityProblem(facts.priority, NO_HASTE)) return TOO_HASTY;
+  const permissions = {
+    ...NO_HASTE,
+    name: by.token_name,
+    models: by.token_models ?? null,
+    routes: by.token_routes ?? null,
+  };
+  const denied =
+    modelProblem([facts.model], permissions) ??
+    adapterProblem(facts, permissions) ??
+    jobRouteProblem(path, permissions);
+  return denied?.message ?? previousResponseProblem(path, facts.previousId);
+}
+
+function jobOf(line: LineJob): ReadJob {
+  const { id, tenant, token_name, path, body, model, deadline_seconds } = line;
   return {
     id,
     tenant,
@@ -131,12 +139,18 @@ function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: 
     priority: PRIORITY,
     max_attempts: 3,
     deadline_seconds,
+    judge: ({ body }) => {
+      const problem = problemOf(line, body);
+      return problem === null ? null : new HttpError(400, problem, 'invalid_job');
+    },
   };
 }
 
 function answerOf(answer: HeardAnswer | undefined): SubmittedLine {
   if (!answer) throw new Error('the queue did not answer for a line');
   if (answer.ok) return 'submitted';
+  // A hook that could not be asked may be there again in a moment.
+  if (answer.reason === 'filtered' && answer.status < 500) return { refused: answer.message };
   const isFinal = answer.reason === 'conflict' || answer.reason === 'invalid_webhook';
   return isFinal ? { refused: answer.message } : { wait: answer.message };
 }

@@ -5,6 +5,7 @@ import { endsWithToken, whileGood } from '../auth/tokens.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/answer.ts';
 import { followJob } from '../inference/follow-job.ts';
+import { jobAnswers } from '../jobs/job-answers.ts';
 import { jobFile, wholeJob } from '../jobs/job-files.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/ids.ts';
@@ -122,10 +123,7 @@ export function jobStreamRoute(app: Gateway): void {
       const hungUp = new AbortController();
       request.signal.addEventListener('abort', () => hungUp.abort());
       const answered = followJob(id, hungUp.signal, {
-        follow: (fence, waitMs) =>
-          callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
-        openReplay: (workerId, streamId, signal) =>
-          env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
+        ...jobAnswers(env, queueId, id, reader),
         whole: (job) => wholeJob(env, queueId, job),
         now: () => Date.now(),
       });

@@ -11,6 +11,7 @@ import { parseKeeping, readBody } from '../bodies/body.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/answer.ts';
+import { jobAnswers } from '../jobs/job-answers.ts';
 import { ERASED, jsonResponse, wholeJob, withheldFrom } from '../jobs/job-files.ts';
 import { rejection } from '../jobs/submissions.ts';
 import { submitJobs } from '../jobs/submit-jobs.ts';
@@ -113,13 +114,13 @@ export function runpodRoutes(app: Gateway): void {
         const id = context.req.param('id') as string;
         const reader = readerOf(context.get('token'), env);
         const queueId = queueIdOf(env, context.req.raw);
+        const { follow, openReplay } = jobAnswers(env, queueId, id, reader);
         const stream = await nextOutputs(id, {
           follow: async (fence, waitMs) => {
-            const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
+            const followed = await follow(fence, waitMs);
             return followed?.job.job_type === 'runpod' ? followed : null;
           },
-          openReplay: (workerId, streamId, signal) =>
-            env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
+          openReplay,
           take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
           whole: (job) => wholeJob(env, queueId, job),
           sleep,

@@ -25,6 +25,7 @@ import {
   type ObjectBindings,
   objectsOf,
   type PrivateNetwork,
+  partsOf,
   postOf,
 } from './environment.ts';
 import { shellOf } from './shell.ts';
@@ -95,7 +96,7 @@ type QueueEnv = ObjectBindings & QueueObjectSettings & PrivateNetwork;
 const QueueShell = shellOf({
   hosted: HostedQueue,
   make: (host: ObjectHost<KeptOfWorker>, env: QueueEnv) =>
-    HostedQueue.create(host, { settings: env, objects: objectsOf(env), post: postOf(env) }),
+    HostedQueue.create(host, { settings: env, ...partsOf(env), post: postOf(env) }),
   namespace: ({ QUEUE }) => QUEUE,
   opened: argumentsOfUpgrade<WorkerDial>,
 });

@@ -8,20 +8,32 @@ import type {
   ResponsesStub,
 } from '../../asking/objects.ts';
 import { type Post, quietly } from '../../durable/host.ts';
+import { filtersOf } from '../../features/filters.ts';
 import type { GatewayEnv, ServerSocket } from '../../gateway/env.ts';
+import { log } from '../../gateway/log.ts';
 import { relayName } from '../../relay/calls.ts';
+import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { answerRequest, askForWorker, upgradeWith } from './crossing.ts';
 
 /** The bindings that the runtime hands to the gateway and to each object: settings, secrets and namespaces. */
-export type Bindings = ObjectBindings & Omit<GatewayEnv, 'objects' | 'acceptUpgrade'>;
+export type Bindings = ObjectBindings &
+  PrivateNetwork &
+  Omit<GatewayEnv, 'objects' | 'filters' | 'acceptUpgrade'>;
 
 const known = new WeakMap<object, GatewayEnv>();
 
 /** Adds to the bindings what the gateway and the objects need beside them. */
 export function environmentOf<B extends Bindings>(bindings: B): B & GatewayEnv {
-  const made = known.get(bindings) ?? { ...bindings, objects: objectsOf(bindings), acceptUpgrade };
+  const made = known.get(bindings) ?? { ...bindings, ...partsOf(bindings), acceptUpgrade };
   known.set(bindings, made);
   return made as B & GatewayEnv;
+}
+
+/** Returns the objects, and what looks at requests and answers between them and their callers. */
+export function partsOf(bindings: ObjectBindings & QueueSettingBindings & PrivateNetwork) {
+  const objects = objectsOf(bindings);
+  const filters = filtersOf({ settings: bindings, post: postOf(bindings), objects, log });
+  return { objects, filters };
 }
 
 /** The namespaces of the objects. */

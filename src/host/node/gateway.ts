@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { filtersOf } from '../../features/filters.ts';
 import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
@@ -13,6 +14,7 @@ import { Relays } from './answers/relays.ts';
 import { peerRoute } from './answers/routes.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { directInference } from './http/direct.ts';
+import { latePost } from './http/late-post.ts';
 import { createServer, type ServerParts } from './http/server.ts';
 import { acceptUpgrade } from './http/upgrade.ts';
 import { Bodies } from './link/bodies.ts';
@@ -92,6 +94,9 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   /** The settings as the owner told them last. */
   let told: Bindings = {};
 
+  const post = latePost();
+  const filtersNow = (settings: Bindings) => filtersOf({ settings, post, objects, log });
+
   let isDraining = false;
   const parts = {
     mostConnections: mostConnections(),
@@ -156,6 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
       env = {
         ...bindings,
         objects,
+        filters: filtersNow(settings),
         away: () => link.away,
         dialled: async () => (await link.call('owner', '', 'dialled', [])) as Dialled,
         acceptUpgrade,
@@ -167,7 +173,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     }
     // An owner that was started again may have other settings, and lack some.
     for (const name of Object.keys(told)) if (!(name in settings)) delete (env as unknown as Bindings)[name];
-    Object.assign(env, settings);
+    Object.assign(env, settings, { filters: filtersNow(settings) });
     told = settings;
     take(TOKENS);
   }

@@ -173,7 +173,13 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   objects.relays.peers.join(randomUUID(), peersSecret(settings.FILE_KEY_SECRET));
   owner?.onPause(() => links.pause('the queue cannot reach its journal'));
   void owner?.lost.then(failed.resolve);
-  const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade, wakesRequests: true };
+  const env: GatewayEnv = {
+    ...settings,
+    objects: objects.stubs,
+    filters: objects.filters,
+    acceptUpgrade,
+    wakesRequests: true,
+  };
   const server = await createServer({
     host,
     port,

@@ -32,6 +32,7 @@ import type { Worker } from '../state/worker.ts';
  * - `cancelled`, `expired`
  * - `refused`            a caller that waited got no worker, and why
  * - `moved`, `not_moved` another worker makes the rest of the answer, or not, and why
+ * - `noted`              what a filter says of the request or its answer: a hook that failed, and which way that went
  * - `retried`            the job had failed or expired, and its caller asked for another try
  * - `acknowledged_again` the worker repeated its settlement
  * - `refused_stale`      a settlement of an older attempt, or of a job that is over, changed nothing
@@ -54,6 +55,7 @@ export type JobStep =
   | 'refused'
   | 'moved'
   | 'not_moved'
+  | 'noted'
   | 'retried'
   | 'acknowledged_again'
   | 'refused_stale';

@@ -1,5 +1,7 @@
+import type { Filter } from '../../asking/filters.ts';
 import type { CallsOf } from '../../durable/calls.ts';
 import type { HostSocket, ObjectHost, Post } from '../../durable/host.ts';
+import type { FileObject } from '../../files/object.ts';
 import type { JobFileCalls } from '../../files/put-job-file.ts';
 import type { FleetObject } from '../../fleet/object.ts';
 import { fileKeyMac } from '../../protocol/index.ts';
@@ -13,7 +15,7 @@ import type { KeptOfWorker } from './sockets.ts';
 /** The other objects that the queue object asks. */
 export interface Asks {
   fleet(queueId: string): Pick<CallsOf<FleetObject>, 'record'>;
-  files(queueId: string): JobFileCalls;
+  files(queueId: string): JobFileCalls & Pick<CallsOf<FileObject>, 'content'>;
   relay(queueId: string, workerId: string): RelayCalls;
 }
 
@@ -23,6 +25,8 @@ export interface QueueEnv {
   objects: Asks;
   /** Posts webhooks. */
   post: Post;
+  /** What looks at results before they are stored; left out: nothing does. */
+  filters?: readonly Filter[] | undefined;
   /** Returns the metrics of all relays of this queue id; left out if the host does not know them. */
   relayMetrics?(): RelayMetrics;
 }

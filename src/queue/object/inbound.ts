@@ -13,6 +13,7 @@ import { usageIn } from '../attempts/account.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';
+import type { FilteredResults } from './filtered-results.ts';
 
 const newSessionId = () => crypto.randomUUID();
 
@@ -24,31 +25,66 @@ export class Inbound {
   readonly #queue: Queue;
   readonly #commits: Commits;
   readonly #longResults: LongResults;
-  /** Resolves, for each connection that brought a long result, when its last message is taken; by connection id. */
-  readonly #busy = new Map<string, Promise<void>>();
+  readonly #filtered: FilteredResults | null;
+  /** Resolves, for each connection that brought a result which takes a while, when its last message is taken; by connection id. */
+  readonly #busy = new Map<string, Promise<unknown>>();
 
-  constructor(queue: Queue, commits: Commits, longResults: LongResults) {
+  /** @param filtered what changes results before they are taken; null: nothing does */
+  constructor(queue: Queue, commits: Commits, longResults: LongResults, filtered: FilteredResults | null) {
     this.#queue = queue;
     this.#commits = commits;
     this.#longResults = longResults;
+    this.#filtered = filtered;
   }
 
   /** Takes a message of a control socket. @param text the message, with one or more frames */
   async receive(connection: Connection, text: string): Promise<void> {
     const frames = parseFrames(WorkerFrame, text, 'result');
     const busy = this.#busy.get(connection.id);
+    if (this.#filtered !== null) {
+      const taken = this.#takeFiltered(connection, frames, this.#filtered);
+      return await this.#whileBusy(connection, Promise.all([taken, busy?.catch(() => {})]));
+    }
     // A short message holds no long result, so it is taken at once.
     if (!busy && text.length <= bounds.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
-    const taking = (async () => {
+    const taking = async () => {
       await busy?.catch(() => {});
       for (const frame of frames) await this.#takeLong(connection, frame);
-    })();
-    this.#busy.set(connection.id, taking);
+    };
+    await this.#whileBusy(connection, taking());
+  }
+
+  async #whileBusy({ id }: Connection, taking: Promise<unknown>): Promise<void> {
+    this.#busy.set(id, taking);
     try {
       await taking;
     } finally {
-      if (this.#busy.get(connection.id) === taking) this.#busy.delete(connection.id);
+      if (this.#busy.get(id) === taking) this.#busy.delete(id);
     }
+  }
+
+  /**
+   * Takes frames of which results wait for the filters of the queue. Neither the frames behind such a result nor those
+   * of its worker's later messages wait for it: leases are renewed meanwhile.
+   */
+  async #takeFiltered(
+    connection: Connection,
+    frames: readonly Parsed<WorkerFrame>[],
+    filtered: FilteredResults,
+  ): Promise<void> {
+    await Promise.all(
+      frames.map(async (frame) => {
+        const attempt = filtered.in(frame);
+        const facts = attempt && this.#queue.read('settling', attempt);
+        if (!attempt || !facts) return await this.#takeLong(connection, frame);
+        const changed = await filtered.filter(attempt, facts);
+        await this.#takeLong(connection, { ok: true, value: changed });
+        // A base worker waits for the echo of its own frame.
+        const isOther = attempt.type === 'job_result_ref' && changed.type !== attempt.type;
+        if (isOther && !connection.load()?.extended)
+          connection.send({ type: attempt.type, job_id: attempt.job_id });
+      }),
+    );
   }
 
   /** Resolves when the rules have taken all that this connection has sent. */

@@ -26,6 +26,7 @@ import {
 } from '../rpc.ts';
 import { type CallName, Commits, Resets } from './commits.ts';
 import { givenSettings, portsOf, type QueueEnv } from './env.ts';
+import { FilteredResults } from './filtered-results.ts';
 import { type FleetReport, reportToFleet } from './fleet-report.ts';
 import { Inbound, LongResults } from './inbound.ts';
 import { type KeptOfWorker, Sockets } from './sockets.ts';
@@ -126,7 +127,17 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       settings,
     );
     const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
-    this.#inbound = new Inbound(this.#queue, this.#commits, longResults);
+    const filtered = env.filters
+      ? new FilteredResults({
+          filters: env.filters,
+          queueId: host.queueId,
+          files: () => env.objects.files(host.queueId),
+          payload: (id) => this.#queue.read('contents', id, 'payload', null),
+          note: (id, text) => void this.#command('note', id, text).catch(() => {}),
+          log: host.log,
+        })
+      : null;
+    this.#inbound = new Inbound(this.#queue, this.#commits, longResults, filtered);
     this.#webhooks = new WebhookSender(env.settings, {
       outbox: this.#queue.webhooks,
       bodyOf: ({ about }) => this.#queue.read('webhookBody', about),

@@ -79,9 +79,12 @@ export class Ledger implements Projection {
   }
 
   on(event: JobEvent): void {
-    const { job } = event;
+    const { job, step, at } = event;
+    const isAsked = job.mode === 'waiting' && this.#recent.has(job.id);
     if (job.mode === 'stored') this.#onStored(event, job);
     else this.#onWaiting(event, job);
+    if (step !== 'submitted' || isAsked) return;
+    for (const note of job.extras.notes ?? []) this.on({ ...event, step: 'noted', detail: note, at });
   }
 
   forget(jobs: readonly { seq: number }[]): void {
@@ -102,12 +105,12 @@ export class Ledger implements Projection {
     return this.#recent.has(jobId);
   }
 
-  /** Notes why the answer to a waiting caller broke off where no other worker could go on with it. */
-  stayed(jobId: string, why: string, at: number): void {
+  /** Adds what is learnt of a waiting job's answer beside its events, perhaps once the job is over. */
+  addNote(jobId: string, step: 'not_moved' | 'noted', detail: string, at: number): void {
     const steps = this.#recent.get(jobId)?.steps;
     const last = steps?.at(-1);
     if (steps && last && steps.length < MOST_STEPS)
-      steps.push({ ...last, at, step: 'not_moved', detail: why });
+      steps.push({ ...last, at, step, detail: detail.slice(0, MOST_DETAIL) });
   }
 
   /** Writes one step of a stored job, unless the job's row keeps it. */
@@ -182,7 +185,14 @@ export function ledger({ projections }: Core, jobId: string, viewer: Viewer): Le
 
 /** Notes in the job's ledger why the answer to a waiting caller broke off where no other worker could go on with it. */
 export function stayed({ projections, now }: Core, jobId: string, why: string): void {
-  projections.get(Ledger).stayed(jobId, why, now());
+  projections.get(Ledger).addNote(jobId, 'not_moved', why, now());
+}
+
+/** Notes in the ledger of a job what a filter says of it. A job of which nothing is known any more has no ledger. */
+export function note(core: Core, jobId: string, detail: string): void {
+  const job = findJob(core.sql, jobId);
+  if (job !== null) insert(core.sql, job, 'noted', core.now(), detail);
+  else core.projections.get(Ledger).addNote(jobId, 'noted', detail, core.now());
 }
 
 /** Returns the steps of a stored job in order; null if there is no such job, or this viewer may not see it. */

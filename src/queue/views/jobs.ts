@@ -1,4 +1,5 @@
 import {
+  type JobRef,
   keepMembers,
   type ListedJob,
   runpodJob,
@@ -7,6 +8,7 @@ import {
   waitsFor,
   writeJson,
 } from '../../protocol/index.ts';
+import { mayHaveResult } from '../attempts/tickets.ts';
 import { isBatchWork, type StoredJob } from '../job.ts';
 import {
   type Contents,
@@ -23,6 +25,9 @@ import { isLeaving, mayRun } from '../state/worker.ts';
 import { attemptErrors, shortErrorOf, summaryOf, viewOf } from '../store/job-view.ts';
 import { readPayload, readResult } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
+
+/** What filters know of a stored job whose result has come. `result_file`: the file that holds its result, if one does. */
+export type SettlingFacts = Pick<StoredJob, 'job_type' | 'tenant' | 'token_name' | 'model' | 'result_file'>;
 
 /** Bounds the jobs that one call looks at: a filter that fits few of many must not hold up the queue. */
 const MOST_LOOKED_AT = 2000;
@@ -88,10 +93,20 @@ export function contents(
   return text === null ? null : { text };
 }
 
+/** Returns a stored job that a result of this attempt would settle, as filters know it; null: it would settle none. */
+export function settling(core: Core, attempt: JobRef): SettlingFacts | null {
+  const job = core.stored.find(attempt.job_id);
+  if (job === null || !mayHaveResult(core, attempt)) return null;
+  const { job_type, tenant, token_name, model, result_file } = job;
+  return { job_type, tenant, token_name, model, result_file };
+}
+
 /** Returns the tenant, pool and state of a job of either mode; null if there is no such job. */
 export function ownerOf(core: Core, jobId: string): JobOwner | null {
   const job = findJob(core, jobId);
-  return job && { tenant: job.tenant, config_id: job.config_id, state: job.state };
+  if (job === null) return null;
+  const { tenant, token_name, config_id, state } = job;
+  return { tenant, token_name, config_id, state };
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Env } from '../../../gateway/env.ts';
+import { jobAnswers } from '../../../gateway/jobs/job-answers.ts';
 import { callFiles, callFleet, callQueue } from '../../../gateway/objects/calls.ts';
 import { readJob, settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import { isSettled } from '../../../protocol/index.ts';
@@ -39,11 +40,6 @@ export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
       await callQueue(env, queueId, (queue) => queue.eraseContents(id));
       await callFleet(env, queueId, (fleet) => fleet.eraseError(id));
     },
-    follow: async (id, fence, waitMs) => {
-      const followed = await callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, null));
-      return followed && { job: followed.job, live: followed.live };
-    },
-    openReplay: (workerId, streamId, signal) =>
-      env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
+    answers: (id) => jobAnswers(env, queueId, id, null),
   };
 }

@@ -2,7 +2,7 @@ import { brokenOf } from '../../../asking/attempt-loop.ts';
 import { EventCutter, isSettled } from '../../../protocol/index.ts';
 import type { Fields } from '../types.ts';
 import { eventsIn, isOutput, usedBy } from './job-end.ts';
-import type { BackgroundAsk, BackgroundPorts, FollowedJob } from './ports.ts';
+import type { BackgroundPorts, FollowedJob, JobAnswers } from './ports.ts';
 import { attempt, BROKE_OFF, end, output, running } from './progress.ts';
 
 /** A question for news of a job waits at most this long, ms. */
@@ -30,12 +30,13 @@ type FollowPorts = BackgroundPorts & {
  */
 export async function followResponse(id: string, ports: FollowPorts): Promise<void> {
   const { on, ask, sleep, log, refresh, tell, ended } = ports;
+  const answers = ask.answers(id);
   let known = 0;
   let leave = new AbortController();
   for (let row = running(on, id); row !== null; row = running(on, id)) {
     let followed: FollowedJob | null = null;
     try {
-      followed = await ask.follow(id, known, row.has_output ? PENDING_MS : QUESTION_MS);
+      followed = await answers.follow(known, row.has_output ? PENDING_MS : QUESTION_MS);
       if (followed !== null && isSettled(followed.job.state)) await refresh(id);
     } catch (error) {
       const text = String((error as Error)?.message ?? error);
@@ -54,7 +55,8 @@ export async function followResponse(id: string, ports: FollowPorts): Promise<vo
       leave.abort();
       leave = new AbortController();
       ports.background(noteAttempt(id, known, leave.signal, ports));
-      if (followed.live) ports.background(readAttempt(id, known, followed.live, leave.signal, ports));
+      if (followed.live)
+        ports.background(readAttempt(id, known, followed.live, leave.signal, { ...ports, answers }));
     }
   }
   leave.abort();
@@ -93,7 +95,7 @@ async function readOnce(
   fence: number,
   { worker_id, stream_id }: NonNullable<FollowedJob['live']>,
   signal: AbortSignal,
-  { on, ask, sleep, tell, background }: FollowPorts,
+  { on, answers, sleep, tell, background }: FollowPorts & { answers: JobAnswers },
 ): Promise<boolean> {
   let gathered: Fields[] = [];
   let number = 0;
@@ -110,7 +112,7 @@ async function readOnce(
     if (gathered.length > 0) store();
   };
   try {
-    for await (const text of answerOf(ask, worker_id, stream_id, signal)) {
+    for await (const text of answerOf(answers, worker_id, stream_id, signal)) {
       const events = eventsIn(text).filter(({ type }) => isOutput(type));
       gathered.push(...events);
       number += events.length;
@@ -129,12 +131,12 @@ async function readOnce(
 
 /** Yields the text of an attempt's answer in pieces that begin and end between two events. */
 async function* answerOf(
-  ask: BackgroundAsk,
+  answers: JobAnswers,
   workerId: string,
   streamId: number,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
-  const response = await ask.openReplay(workerId, streamId, signal);
+  const response = await answers.openReplay(workerId, streamId, signal);
   const broken = brokenOf(response);
   // The relay has waited in vain for a worker that may still come back.
   if (broken?.code === WORKER_AWAY) throw new Error(broken.message);

@@ -15,8 +15,13 @@ export interface BackgroundAsk extends SettledJobs {
   isOver(id: string): Promise<boolean>;
   /** Erases what a job was asked and has answered, wherever that is stored; one that still runs is cancelled first. */
   erase(id: string): Promise<void>;
+  /** Returns the calls that read the answer of a job while it is made. */
+  answers(id: string): JobAnswers;
+}
+
+export interface JobAnswers {
   /** Returns a job as soon as it is settled or has an attempt after `fence`, or after `waitMs`; null: there is none. */
-  follow(id: string, fence: number, waitMs: number): Promise<FollowedJob | null>;
+  follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** Returns the relay's response for the answer of an attempt, from its beginning. */
   openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
 }

@@ -40,6 +40,8 @@ export function directInference(env: Env): Direct {
 }
 
 function isDirect({ method, url = '', headers }: IncomingMessage, env: Env): boolean {
+  // Filters look at Requests and Responses.
+  if (env.filters) return false;
   // Most requests are for these routes, and engines answer all of them.
   const route = method === 'POST' ? routeAt(url) : null;
   if (route === null || route.list === null || route.dialect === 'responses') return false;

@@ -1,3 +1,4 @@
+import type { Filter } from '../../../asking/filters.ts';
 import type {
   BatchesStub,
   FilesStub,
@@ -9,6 +10,7 @@ import type {
 } from '../../../asking/objects.ts';
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
+import { filtersOf } from '../../../features/filters.ts';
 import { responsesAsk } from '../../../features/responses/gateway/asks.ts';
 import { ResponsesObject } from '../../../features/responses/object/object.ts';
 import { responsesSettings } from '../../../features/responses/object/settings.ts';
@@ -67,6 +69,8 @@ export interface NodeObjects {
   stubs: Objects;
   /** The relays of this process. */
   relays: Relays;
+  /** What looks at requests and answers, for the gateway; undefined: nothing does. */
+  filters: readonly Filter[] | undefined;
   /** Closes all sockets once their peers have what they must know, then all databases. No call may follow. */
   close(): Promise<void>;
 }
@@ -87,6 +91,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
         settings,
         objects: objectsFor(caller),
         post: (reach) => (url, init) => leaving(caller, () => post(reach)(url, init)),
+        filters,
         relayMetrics: () => sumOf(relays.metrics(host.queueId), elsewhere.figures(host.queueId)),
       }),
     log,
@@ -94,6 +99,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
     fatal,
   });
   const relays = new Relays(settings, objectsFor(null), log);
+  const filters = filtersOf({ settings, post, objects: objectsFor(null), log });
 
   function objectsFor(caller: Caller | null, inLine = false): Objects {
     const stub = (kind: KindName, queueId: string) =>
@@ -130,6 +136,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
   return {
     stubs: objectsFor(null, true),
     relays,
+    filters,
     close: async () => {
       relays.leave();
       await held.stop();
@@ -143,6 +150,8 @@ interface MadeWith {
   /** The other objects, for this object to call. */
   objects: Objects;
   post: Post;
+  /** What looks at requests and answers; undefined: nothing does. */
+  filters: readonly Filter[] | undefined;
   /** Sums the metrics of all relays of the object's queue id. */
   relayMetrics(): RelayMetrics;
 }
@@ -168,8 +177,11 @@ const KINDS = {
   },
   batches: {
     prototype: BatchesObject.prototype,
-    make: async (host, { settings, objects, post }) =>
-      new BatchesObject(host, batchesAsk({ ...settings, objects }, host.queueId), { settings, post }),
+    make: async (host, { settings, objects, post, filters }) =>
+      new BatchesObject(host, batchesAsk({ ...settings, objects, filters }, host.queueId), {
+        settings,
+        post,
+      }),
   },
   files: {
     prototype: FileObject.prototype,
@@ -177,11 +189,11 @@ const KINDS = {
   },
   responses: {
     prototype: ResponsesObject.prototype,
-    make: async (host, { settings, objects, post }) =>
+    make: async (host, { settings, objects, post, filters }) =>
       new ResponsesObject(
         host,
         responsesSettings(settings),
-        responsesAsk({ ...settings, objects }, host.queueId),
+        responsesAsk({ ...settings, objects, filters }, host.queueId),
         { settings, post },
       ),
   },

@@ -1,0 +1,119 @@
+import { type Filter, FilterRefusal, filterSettled, type Result } from '../../asking/filters.ts';
+import { onceMore } from '../../asking/once-more.ts';
+import type { CallsOf } from '../../durable/calls.ts';
+import type { Log } from '../../durable/host.ts';
+import type { FileObject } from '../../files/object.ts';
+import {
+  type JobError,
+  type JobResult,
+  type JobResultRef,
+  keepTree,
+  type Parsed,
+  parseJsonBytes,
+  type WorkerFrame,
+} from '../../protocol/index.ts';
+import { usageIn } from '../attempts/account.ts';
+import type { Contents } from '../rpc.ts';
+import type { SettlingFacts } from '../views/jobs.ts';
+
+type Settled = JobResult | JobResultRef;
+
+interface FilteredResultPorts {
+  filters: readonly Filter[];
+  queueId: string;
+  /** Returns a stub of the object of files, a new one for each try. */
+  files(): Pick<CallsOf<FileObject>, 'content'>;
+  /** Returns the payload of a job; null: it is gone. */
+  payload(jobId: string): Contents | null;
+  /** Writes a sentence into the ledger of a job. */
+  note(jobId: string, text: string): void;
+  log: Log;
+}
+
+/** The levels of a result that keep their JSON, as the gateway reads it (gateway/jobs/job-files.ts). */
+const RESULT_LEVELS = 2;
+
+/** Has the filters of a queue look at the results of stored jobs, before the rules know of them. */
+export class FilteredResults {
+  readonly #ports: FilteredResultPorts;
+
+  constructor(ports: FilteredResultPorts) {
+    this.#ports = ports;
+  }
+
+  /** Returns the frame if it reports the result of a job; null: it does not. */
+  in(frame: Parsed<WorkerFrame>): Settled | null {
+    if (!frame.ok) return null;
+    const { value } = frame;
+    return value.type === 'job_result' || value.type === 'job_result_ref' ? value : null;
+  }
+
+  /** Returns the frame that settles the job: with a result as the filters leave it, or an error if they refuse it. */
+  async filter(frame: Settled, facts: SettlingFacts): Promise<Settled | JobError> {
+    const { job_id } = frame;
+    try {
+      const result = frame.type === 'job_result' ? frame.result : await this.#inFile(facts.result_file);
+      // The rules say what such a frame means.
+      if (result === null) return frame;
+      const changed = await filterSettled(this.#ports.filters, result, this.#jobOf(frame, facts));
+      if (changed === null) return frame;
+      const { job_id, fence_token, timing, account, usage = usageIn(result) } = frame;
+      return { type: 'job_result', job_id, fence_token, result: changed, timing, usage, account };
+    } catch (error) {
+      if (error instanceof FilterRefusal) return errorFor(frame, error);
+      const { message = String(error), stack } = error as Partial<Error>;
+      this.#ports.log('error', 'a result could not be filtered', { job_id, error: stack ?? message });
+      const why = 'The result could not be looked at before it was stored; the log of the queue says why.';
+      return errorFor(frame, { message: why, code: 'filter_failed' }, true);
+    }
+  }
+
+  #jobOf({ job_id, fence_token }: Settled, { job_type, tenant, token_name, model }: SettlingFacts) {
+    const { queueId, note } = this.#ports;
+    return {
+      queueId,
+      jobId: job_id,
+      jobType: job_type,
+      fenceToken: fence_token,
+      tenant,
+      tokenName: token_name,
+      model,
+      payload: async () => {
+        const contents = this.#ports.payload(job_id);
+        if (contents === null || 'text' in contents) return contents?.text ?? null;
+        const bytes = await this.#bytesOf(contents.file);
+        return bytes && new TextDecoder().decode(bytes);
+      },
+      note: (text: string) => note(job_id, text),
+    };
+  }
+
+  async #inFile(file: string | null): Promise<Result | null> {
+    const bytes = file === null ? null : await this.#bytesOf(file);
+    if (bytes === null) return null;
+    const result = parseJsonBytes(bytes) as Result;
+    keepTree(result, bytes, RESULT_LEVELS);
+    return result;
+  }
+
+  /** @throws Error where the file cannot be read at the moment */
+  async #bytesOf(file: string): Promise<Uint8Array<ArrayBuffer> | null> {
+    const response = await onceMore(() => this.#ports.files().content(file));
+    if (response.ok) return new Uint8Array(await response.arrayBuffer());
+    await response.body?.cancel();
+    if (response.status === 404) return null;
+    throw new Error(`the file ${file} cannot be read: the object of files answered ${response.status}`);
+  }
+}
+
+/** Returns the frame that fails an attempt in place of its result. */
+function errorFor(
+  { job_id, fence_token, timing, account, usage }: Settled,
+  { message, code }: Pick<FilterRefusal, 'message' | 'code'>,
+  retryable = false,
+): JobError {
+  return {
+    type: 'job_error',
+    ...{ job_id, fence_token, error: message, code, retryable, timing, account, usage },
+  };
+}
