@@ -88,6 +88,7 @@ export const PoolScaling = z.object({
   wanted: count.nullable(),
   min: count,
   max: count,
+  /** The workers that take jobs: `ready_workers` of the pool. */
   ready: count,
   /** The machines that are launched and not ready yet. */
   starting: count,

@@ -29,11 +29,12 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
   const { workers, scaling } = of;
   const connected = workers.filter(({ state }) => isReady(state) || state === 'paused');
   const there = workers.filter(({ state }) => atWork(state));
+  const ready_workers = workers.filter(({ state }) => isReady(state)).length;
   const row: PoolRow = {
     config_id: pool.config_id,
     models: [...new Set(workers.flatMap(({ models }) => models))].sort(),
     workers: there.length,
-    ready_workers: workers.filter(({ state }) => isReady(state)).length,
+    ready_workers,
     slots: sum(connected, ({ slots }) => slots),
     busy_slots: sum(connected, ({ running }) => running),
     pending: share?.pending ?? { waiting: 0, stored: 0 },
@@ -46,7 +47,7 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
     hour: pool.hour,
     day: pool.day,
     objectives: standingOf(pool.met, pool.objectives),
-    scaling,
+    scaling: scaling && { ...scaling, ready: ready_workers },
   };
   if (waitingIn(row) === 0) return row;
   const is_batch = row.by_priority.every(({ priority, pending }) => pending === 0 || priority < 0);

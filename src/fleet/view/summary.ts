@@ -100,13 +100,15 @@ function problemOf(pool: PoolRow, rows: Rows, now: number): string | null {
   };
   const isNoneReady = pool.ready_workers === 0;
   if (isPutOff(pool)) return null;
-  if (waiting > 0 && (isNoneReady || waitsLong(pool))) {
+  const missed = missedNow(pool);
+  // What callers met over minutes is told before what waits at this moment, which comes and goes with each job.
+  if (waiting > 0 && (isNoneReady || (missed === null && waitsLong(pool)))) {
     return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting?.for}`;
   }
   const isExpected = (worker: WorkerRow) =>
     atWork(worker.state) && (worker.state !== 'error' || isMissed(worker, rows));
   if (isNoneReady && own.workers.some(isExpected)) return whyNoneReady(pool.config_id, own, now).for;
-  return missedNow(pool);
+  return missed;
 }
 
 /**

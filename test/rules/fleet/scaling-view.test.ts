@@ -86,7 +86,7 @@ function view({
   const incidents = { refusal: null, unknown_models: [] };
   const shown = { pools: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
   const rows = { pools: [row], workers, launches, attention: [] };
-  return { attention: attentionIn(shown, NOW), summary: summaryOf(rows, NOW) };
+  return { row, attention: attentionIn(shown, NOW), summary: summaryOf(rows, NOW) };
 }
 
 describe('a fleet that is scaled to zero', () => {
@@ -134,6 +134,14 @@ describe('a fleet that is scaled to zero', () => {
       },
     ]);
   });
+});
+
+it('counts as ready what takes jobs, the same in the first line, the pool and what the scheduler has', () => {
+  const workers = (['ready', 'running', 'paused', 'loading', 'draining', 'lost'] as const).map(
+    (state) => ({ worker_id: state, config_id: 'cfg', state, models: [], start: {} }) as unknown as WorkerRow,
+  );
+  const { row, summary } = view({ workers, scaling: { ready: 3 } });
+  expect([summary.ready_workers, row.ready_workers, row.scaling?.ready]).toEqual([2, 2, 2]);
 });
 
 describe('what of the scheduler needs attention', () => {

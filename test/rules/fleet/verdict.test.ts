@@ -74,6 +74,25 @@ describe('the verdict that is found', () => {
     expect(fleet.view().summary.text).toBe('cfg is served: 1 of 2 workers ready, 1 in error.');
   });
 
+  it('gives one reason while callers are late, whoever waits at this moment', () => {
+    const fleet = serving();
+    const reasons = new Set<string>();
+    for (let second = 0; second < 20; second += 1) {
+      const since = second % 4 < 2 ? fleet.nowMs - 15_000 : null;
+      const waits = {
+        pending: { waiting: since ? 3 : 0, stored: 0 },
+        oldest_since: since,
+        oldest_caller_since: since,
+      };
+      fleet.share({ pools: [pool('cfg', { live_first_token_buckets: late, ...waits })] });
+      reasons.add(fleet.view().summary.text.replaceAll(/\d+/g, 'n'));
+      fleet.advance(1);
+    }
+    expect([...reasons]).toEqual([
+      'cfg: n of n callers waited longer than n s for their first token within five minutes (n %; the objective allows n %).',
+    ]);
+  });
+
   it.each(['cfg', 'other'])(
     'does not stay for days for a worker of %s that was started once',
     (config_id) => {
