@@ -152,7 +152,7 @@ async function toVersions(page: Page): Promise<void> {
 
 async function toCharts(page: Page): Promise<void> {
   await page.getByRole('heading', { name: /^Over time/ }).scrollIntoViewIfNeeded();
-  await page.locator('.chart .u-legend').first().waitFor();
+  await page.locator('.chart .u-over').first().waitFor();
   await page.locator('.over-time').evaluate((section) => section.scrollIntoView());
 }
 

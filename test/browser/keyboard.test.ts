@@ -122,11 +122,11 @@ it('moves the cursor of a chart by its arrows, and opens the requests of that ti
   const chart = page.getByRole('slider', { name: 'Waiting and running, time' });
   await chart.focus();
   const newest = Number(await chart.getAttribute('aria-valuenow'));
-  await page.locator('.chart .u-legend').first().waitFor();
+  await page.locator('.chart .u-over').first().waitFor();
   await page.keyboard.press('ArrowLeft');
   await expect.poll(() => chart.getAttribute('aria-valuenow')).toBe(String(newest - 1));
   expect(await chart.getAttribute('aria-valuetext')).toMatch(
-    /^\d\d:\d\d:\d\d .*: waiting, at most .*, running/,
+    /^\d\d:\d\d:\d\d .*: running .*, slots .*, waiting/,
   );
   // The cursors of all charts go together.
   await expect.poll(() => page.locator('.chart .u-cursor-x').nth(1).isVisible()).toBe(true);

@@ -1,13 +1,18 @@
+import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { clockTime, many } from '../../show/format.ts';
+import { clockTime, exactTime } from '../../show/format.ts';
 import { timeZone } from '../clock.ts';
 import { isDark as isDarkNow } from '../theme.ts';
-import type { PlotOptions, Series } from './plot.ts';
+import { Legend } from './chart-legend.tsx';
+import type { PlotOptions } from './plot.ts';
+import type { Series } from './series.ts';
 
-interface ChartProps extends Omit<PlotOptions, 'timeZone'> {
+interface ChartProps extends Omit<PlotOptions, 'timeZone' | 'onCursor'> {
   title: string;
-  /** The number of measurements, for percentiles. */
-  n?: number;
+  /** A short text behind the title, such as how many were measured. */
+  note?: string | undefined;
+  /** The text in place of a chart in which every value is 0; left out: such a chart is drawn. */
+  none?: string | undefined;
 }
 
 /** The number of steps in the table for those who do not see the chart. */
@@ -29,20 +34,73 @@ async function draw(root: HTMLElement, options: PlotOptions) {
   return (await import('./plot.ts')).plot(root, options);
 }
 
-/** Shows lines over time, and the same values as a table for those who do not see them. */
+/** Shows lines over time with a legend, and the same values as a table for those who do not see them. */
 export function Chart(props: ChartProps) {
-  const { title, at, series, format, isLong, n } = props;
+  const { title, note, at, series, format } = props;
+  const empty = whyEmpty(props);
+  const pointed = useSignal<number | null>(null);
+  /** The newest step with a known value. */
+  const last = Math.max(0, ...series.map(({ values }) => values.findLastIndex((value) => value !== null)));
+  return (
+    <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>
+      <figcaption>
+        <span>
+          {title}
+          {note && empty === null && <span class="dim"> {note}</span>}
+        </span>
+        <Moment at={at} pointed={pointed} isLong={props.isLong} />
+      </figcaption>
+      {empty === null ? (
+        <>
+          <Plot {...props} pointed={pointed} last={last} />
+          <Legend series={series} format={format} pointed={pointed} />
+          {/* A table by itself grows to its contents, which would widen the page. */}
+          <div class="unseen">
+            <Values at={at} series={series} format={format} title={title} />
+          </div>
+        </>
+      ) : (
+        <p class="none">{empty}</p>
+      )}
+    </figure>
+  );
+}
+
+/** Returns the text in place of a chart that would show nothing; null: there is something to draw. */
+function whyEmpty({ series, none }: ChartProps): string | null {
+  const isEach = (is: (value: number | null) => boolean) => series.every(({ values }) => values.every(is));
+  if (isEach((value) => value === null)) return 'Nothing was measured.';
+  return none !== undefined && isEach((value) => !value) ? none : null;
+}
+
+interface Pointed {
+  /** The step under the cursor; null: there is no cursor, and the newest values are shown. */
+  pointed: Signal<number | null>;
+}
+
+/** Shows the time under the cursor. */
+function Moment({ at, pointed, isLong }: Pointed & Pick<ChartProps, 'at' | 'isLong'>) {
+  const ms = pointed.value === null ? undefined : at[pointed.value];
+  if (ms === undefined) return null;
+  return <time class="number">{isLong ? exactTime(ms, timeZone.value) : clockTime(ms, timeZone.value)}</time>;
+}
+
+/** Shows the lines, and a cursor that the pointer and the keys move. */
+function Plot({ pointed, last, ...props }: ChartProps & Pointed & { last: number }) {
+  const { title, at, series, isLong } = props;
   const root = useRef<HTMLDivElement>(null);
   const drawn = useRef<Drawn | null>(null);
   const isDark = isDarkNow.value;
-  const options: PlotOptions = { ...props, timeZone: timeZone.value };
-  const newest = useRef(options);
-  newest.current = options;
-  const isEmpty = series.every(({ values }) => values.every((value) => value === null));
-  /** The newest step with a known value. */
-  const last = Math.max(0, ...series.map(({ values }) => values.findLastIndex((value) => value !== null)));
+  const newest = useRef<PlotOptions>(null as never);
+  newest.current = {
+    ...props,
+    timeZone: timeZone.value,
+    onCursor: (index) => {
+      pointed.value = index;
+    },
+  };
   useEffect(() => {
-    if (isEmpty || !root.current) return;
+    if (!root.current) return;
     let isOver = false;
     draw(root.current, newest.current).then(
       (chart) => {
@@ -58,7 +116,7 @@ export function Chart(props: ChartProps) {
       drawn.current?.destroy();
       drawn.current = null;
     };
-  }, [isEmpty, isDark, timeZone.value, series.length, isLong]);
+  }, [isDark, timeZone.value, series.length, isLong]);
   useEffect(() => drawn.current?.update(newest.current), [at]);
   const [cursor, setCursor] = useState<number | null>(null);
   const moveTo = (index: number | null) => {
@@ -70,40 +128,26 @@ export function Chart(props: ChartProps) {
     if (step !== undefined) {
       moveTo(Math.max(0, Math.min(at.length - 1, (cursor ?? last) + step)));
     } else if (event.key === 'Enter' && cursor !== null && props.onSelect && at.length > 1) {
-      props.onSelect(at[cursor]!, at[cursor]! + at[1]! - at[0]!);
+      const [length, before] = [at[1]! - at[0]!, series[0]?.draw === 'bar' ? 0.5 : 0];
+      const from = at[cursor]! - before * length;
+      props.onSelect(from, from + length);
     } else return;
     event.preventDefault();
   };
   return (
-    <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>
-      <figcaption>
-        {title}
-        {n !== undefined && !isEmpty && <span class="dim">, n {many(n)}</span>}
-      </figcaption>
-      {isEmpty ? (
-        <p class="none">Nothing was measured.</p>
-      ) : (
-        <div
-          class="plot"
-          role="slider"
-          tabIndex={0}
-          aria-label={`${title}, time`}
-          aria-valuemin={0}
-          aria-valuemax={at.length - 1}
-          aria-valuenow={cursor ?? last}
-          aria-valuetext={valueText(props, cursor ?? last)}
-          ref={root}
-          onKeyDown={onKey}
-          onBlur={() => moveTo(null)}
-        />
-      )}
-      {!isEmpty && (
-        // A table by itself grows to its contents, which would widen the page.
-        <div class="unseen">
-          <Values at={at} series={series} format={format} title={title} />
-        </div>
-      )}
-    </figure>
+    <div
+      class="plot"
+      role="slider"
+      tabIndex={0}
+      aria-label={`${title}, time`}
+      aria-valuemin={0}
+      aria-valuemax={at.length - 1}
+      aria-valuenow={cursor ?? last}
+      aria-valuetext={valueText(props, cursor ?? last)}
+      ref={root}
+      onKeyDown={onKey}
+      onBlur={() => moveTo(null)}
+    />
   );
 }
 
@@ -124,7 +168,7 @@ function spoken(series: readonly Series[], format: ChartProps['format']): string
     .join('; ');
 }
 
-function Values({ title, at, series, format }: ChartProps) {
+function Values({ title, at, series, format }: Pick<ChartProps, 'title' | 'at' | 'series' | 'format'>) {
   const from = Math.max(0, at.length - TABLE_STEPS);
   return (
     <table>

@@ -1,22 +1,16 @@
 import uPlot from 'uplot';
-
-/** The name and values of one line. */
-export interface Series {
-  name: string;
-  values: readonly (number | null)[];
-}
-
-/** An event at a moment, epoch ms. */
-export interface TimeMark {
-  at: number;
-  kind: 'launched' | 'started' | 'ended' | 'failed';
-  text: string;
-}
+import { drawMarks, type TimeMark } from './plot-marks.ts';
+import { resolved, seriesOptions, softly, sums } from './plot-series.ts';
+import type { Series } from './series.ts';
 
 export interface PlotOptions {
-  /** The start of each step, epoch ms. */
+  /** The moment of each value, epoch ms: the start of its step, or the middle of a bar. */
   at: readonly number[];
+  /** The span of time that the chart shows, epoch ms: charts of the same span stand under one cursor. */
+  span: readonly [from: number, to: number];
   series: readonly Series[];
+  /** Whether the values are parts of a whole, which are drawn on top of each other, the first at the bottom. */
+  isStacked?: boolean | undefined;
   format(value: number | null): string;
   /** The highest value of the axis; left out: the values decide. */
   most?: number | undefined;
@@ -27,6 +21,8 @@ export interface PlotOptions {
   /** The key of the cursor: charts with the same key move their cursors together. */
   cursor?: string | undefined;
   marks?: readonly TimeMark[] | undefined;
+  /** Called when the cursor comes to another value; null: it has left. */
+  onCursor?: ((index: number | null) => void) | undefined;
   /** Called when the user has dragged over a span of time, epoch ms. */
   onSelect?: ((from: number, to: number) => void) | undefined;
   timeZone: string | undefined;
@@ -37,15 +33,11 @@ interface SyncedCursor {
   setCursor(at: { left: number; top: number }, firesHook: boolean, tellsOthers: boolean): void;
 }
 
-const HEIGHT = 150;
-/** The lines' colours, and the dashes that tell the lines apart without colour. */
-const LINES = [
-  { color: '--accent', dash: [] },
-  { color: '--drain', dash: [6, 4] },
-  { color: '--warn', dash: [2, 3] },
-  { color: '--dim', dash: [8, 3, 2, 3] },
-  { color: '--bad', dash: [1, 2] },
-];
+const HEIGHT = 140;
+/** The room above the values, px: marks stand there rather than over the lines. */
+const ABOVE = 14;
+/** The room to the right, px: half of a time of the axis. */
+const BESIDE = 18;
 
 /**
  * Draws a chart into an element; this module is loaded only if there is something to draw. @returns functions that
@@ -58,14 +50,12 @@ export function plot(root: HTMLElement, options: PlotOptions) {
     dataOf(options),
     root,
   );
-  showNewest(chart);
   const sizes = new ResizeObserver(() => chart.setSize({ width: root.clientWidth, height: HEIGHT }));
   sizes.observe(root);
   return {
     update: (next: PlotOptions) => {
       newest = next;
       chart.setData(dataOf(next));
-      if (chart.cursor.idx == null) showNewest(chart);
     },
     /** Moves the cursor to a step, as a pointer would; null removes it. */
     moveTo: (index: number | null) => {
@@ -80,40 +70,47 @@ export function plot(root: HTMLElement, options: PlotOptions) {
   };
 }
 
-function showNewest(chart: uPlot): void {
-  const known = chart.data.slice(1).map((values) => [...values].findLastIndex((value) => value != null));
-  chart.setLegend({ idx: Math.max(0, ...known) }, false);
-}
-
-function dataOf({ at, series }: PlotOptions): uPlot.AlignedData {
-  return [at.map((ms) => ms / 1000), ...series.map(({ values }) => [...values])];
+function dataOf({ at, series, isStacked }: PlotOptions): uPlot.AlignedData {
+  // A later line is drawn over an earlier one, so the highest sum comes first and shows only its own part.
+  const lines = isStacked ? sums(series).reverse() : series.map(({ values }) => [...values]);
+  return [at.map((ms) => ms / 1000), ...lines];
 }
 
 function uPlotOptions(
   root: HTMLElement,
-  { series, format, most, isWhole, isLong, cursor, onSelect, timeZone }: PlotOptions,
+  { series, format, most, isStacked, isWhole, isLong, cursor, onSelect, timeZone }: PlotOptions,
   newest: () => PlotOptions,
 ): uPlot.Options {
-  const style = getComputedStyle(root);
-  const color = (name: string) => resolved(root, style.getPropertyValue(name));
+  const color = (name: string) => resolved(root, `var(--${name})`);
   const colors = {
-    failed: color('--bad'),
-    launched: color('--drain'),
-    started: color('--good'),
-    ended: color('--dim'),
+    failed: color('bad'),
+    launched: color('work'),
+    started: color('good'),
+    ended: color('dim'),
   };
   const axis = {
-    stroke: color('--dim'),
-    font: `12px ${style.fontFamily}`,
-    grid: { stroke: color('--line'), width: 1 },
+    stroke: color('dim'),
+    font: `12px ${getComputedStyle(root).fontFamily}`,
+    grid: { stroke: color('line'), width: 1 },
     ticks: { show: false },
   };
+  const lines = isStacked ? series.toReversed() : series;
   return {
     width: root.clientWidth,
     height: HEIGHT,
+    padding: [ABOVE, BESIDE, 0, 0],
+    legend: { show: false },
     tzDate: (seconds) =>
       timeZone ? uPlot.tzDate(new Date(seconds * 1000), timeZone) : new Date(seconds * 1000),
-    scales: { y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.1 : 1)] } },
+    scales: {
+      x: {
+        range: () => {
+          const [from, to] = newest().span;
+          return [from / 1000, to / 1000];
+        },
+      },
+      y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.05 : 1)] },
+    },
     axes: [
       { ...axis, size: 24, space: 70, values: isLong ? '{MMM} {D}' : '{HH}:{mm}' },
       {
@@ -124,94 +121,34 @@ function uPlotOptions(
         ...(isWhole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
       },
     ],
-    // While no pointer is over the chart, the legend shows the newest values.
     hooks: {
       ready: [
-        (chart) =>
-          showLines(
-            chart,
-            LINES.map(({ color: name, dash }) => ({ stroke: color(name), dash })),
-          ),
         (chart) =>
           chart.over.addEventListener('mousedown', () => {
             dragged = chart;
           }),
       ],
-      setCursor: [(chart) => chart.cursor.idx == null && showNewest(chart)],
+      setCursor: [(chart) => newest().onCursor?.(chart.cursor.idx ?? null)],
       draw: [(chart) => drawMarks(chart, newest().marks ?? [], colors)],
       setSelect: [(chart) => select(chart, newest())],
     },
     cursor: {
       drag: { x: onSelect !== undefined, y: false, setScale: false },
-      points: { size: 6 },
+      points: { show: !isStacked, size: 6 },
       ...(cursor !== undefined && { sync: { key: cursor } }),
     },
     series: [
-      { label: 'Time', value: isLong ? '{MMM} {D} {HH}:{mm}' : '{HH}:{mm}:{ss}' },
-      ...series.map(({ name }, i) => {
-        const { color: line, dash } = LINES[i % LINES.length]!;
-        return {
-          label: name,
-          stroke: color(line),
-          width: 1.5,
-          dash,
-          spanGaps: false,
-          // A value between two gaps has no line, and is drawn as a point.
-          points: { show: true, size: 3, filter: isolated },
-          value: (_: uPlot, value: number | null) => format(value),
-        };
-      }),
+      {},
+      ...lines.map(({ draw, tone = 'accent' }) =>
+        seriesOptions(
+          draw ?? 'line',
+          color(tone),
+          softly(root, tone, isStacked === true),
+          isStacked === true,
+        ),
+      ),
     ],
   };
-}
-
-const SVG = 'http://www.w3.org/2000/svg';
-const KEY = { width: 22, height: 8 };
-
-/** Shows each line in the legend as it is drawn, dashes included. */
-function showLines(chart: uPlot, lines: { stroke: string; dash: number[] }[]): void {
-  const markers = chart.root.querySelectorAll<HTMLElement>('.u-series:not(:first-child) .u-marker');
-  for (const [i, marker] of [...markers].entries()) {
-    const { stroke, dash } = lines[i % lines.length]!;
-    const [svg, line] = [document.createElementNS(SVG, 'svg'), document.createElementNS(SVG, 'line')];
-    set(svg, { width: KEY.width, height: KEY.height });
-    const [x2, y] = [KEY.width, KEY.height / 2];
-    set(line, { x1: 0, x2, y1: y, y2: y, stroke, 'stroke-width': 2, 'stroke-dasharray': dash.join(' ') });
-    svg.append(line);
-    // The line replaces a box in the line's colour.
-    Object.assign(marker.style, { border: '0', background: 'none' });
-    marker.replaceChildren(svg);
-  }
-}
-
-function set(element: Element, attributes: Record<string, string | number>): void {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-}
-
-/** The height of a tick at the top, px; a failure is drawn through the whole chart. */
-const TICK = 7;
-/** Marks of one kind that are closer to each other than this many px are drawn as one. */
-const APART = 4;
-
-function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {
-  const { ctx, bbox } = chart;
-  ctx.save();
-  const drawn = new Map<TimeMark['kind'], number>();
-  for (const { at, kind } of marks) {
-    const x = Math.round(chart.valToPos(at / 1000, 'x', true)) + 0.5;
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
-    if (x - (drawn.get(kind) ?? Number.NEGATIVE_INFINITY) < APART * devicePixelRatio) continue;
-    drawn.set(kind, x);
-    const isFailure = kind === 'failed';
-    ctx.strokeStyle = colors[kind];
-    ctx.globalAlpha = isFailure ? 0.55 : 1;
-    ctx.lineWidth = (isFailure ? 1 : 2) * devicePixelRatio;
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, isFailure ? bbox.top + bbox.height : bbox.top + TICK * devicePixelRatio);
-    ctx.stroke();
-  }
-  ctx.restore();
 }
 
 /** Reports a span over which the user dragged. */
@@ -226,21 +163,3 @@ function select(chart: uPlot, { onSelect }: PlotOptions): void {
 
 /** The chart in which the mouse was last pressed. */
 let dragged: uPlot | null = null;
-
-/** Returns the steps at which a line's value has no neighbour. */
-function isolated(chart: uPlot, line: number): number[] {
-  const values = chart.data[line] ?? [];
-  return [...values.keys()].filter(
-    (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
-  );
-}
-
-/** Returns the present value of a colour, since a canvas does not know `light-dark()`. */
-function resolved(root: HTMLElement, color: string): string {
-  const probe = document.createElement('span');
-  probe.style.color = color;
-  root.append(probe);
-  const plain = getComputedStyle(probe).color;
-  probe.remove();
-  return plain;
-}

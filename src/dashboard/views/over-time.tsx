@@ -4,6 +4,7 @@ import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
+import { Mark, type Shape } from '../controls/marks.tsx';
 import { HoldTime } from '../controls/time.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
@@ -33,17 +34,13 @@ const MOST_REFRESH_MS = 60_000;
 const MOST_MARKS = 6;
 
 type Kind = FleetHistory['marks'][number]['kind'];
-/**
- * The meanings of the marks: each mark is a tick at the top of each chart, except a failure, which is a line through
- * it.
- */
-const KIND_WORDS: Record<Kind, string> = {
-  launched: 'machine launched',
-  started: 'worker ready',
-  ended: 'machine ended',
-  failed: 'failed',
+/** The meanings and looks of the marks, which have the shapes of states (`drawMarks` in plot-marks.ts). */
+const KINDS: Record<Kind, { word: string; shape: Shape; tone: string }> = {
+  launched: { word: 'machine launched', shape: 'hollow', tone: 'work' },
+  started: { word: 'worker ready', shape: 'full', tone: 'good' },
+  ended: { word: 'machine ended', shape: 'bar', tone: 'dim' },
+  failed: { word: 'failed', shape: 'cross', tone: 'bad' },
 };
-const KINDS = Object.keys(KIND_WORDS) as Kind[];
 
 /** Shows charts of what happened, with a common cursor; dragging over a span of time opens its requests. */
 export function OverTime(of: CourseOf) {
@@ -90,27 +87,30 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
   return (
     <>
       <div class="charts">
-        {chartsOf(history, now.peek()).map(({ title, lines, ...rest }) => (
+        {chartsOf(history, now.peek()).map(({ hasMarks, ...chart }) => (
           <Chart
-            key={title}
-            title={title}
-            at={at}
-            series={lines}
+            key={chart.title}
+            {...chart}
+            span={[at[0]!, at.at(-1)! + step_ms]}
             isLong={step_ms >= HOUR_MS}
             cursor="over-time"
-            marks={marks}
+            marks={hasMarks ? marks : []}
             onSelect={select}
-            {...rest}
           />
         ))}
       </div>
-      <p class="dim">
+      <p class="dim mark-keys">
         Drag over a chart to see the requests of that time.
-        {KINDS.filter((kind) => marks.some((mark) => mark.kind === kind)).map((kind) => (
-          <span key={kind} class={`mark-key ${kind}`}>
-            {KIND_WORDS[kind]}
-          </span>
-        ))}
+        {Object.entries(KINDS)
+          .filter(([kind]) => marks.some((mark) => mark.kind === kind))
+          .map(([kind, { word, shape, tone }]) => (
+            <span key={kind} class="mark-key">
+              <span class={tone}>
+                <Mark shape={shape} />
+              </span>
+              {word}
+            </span>
+          ))}
       </p>
       {marks.length > 0 && (
         <ul class="marks" aria-label="What happened to workers and machines, newest first">
@@ -118,7 +118,10 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
             .slice(-MOST_MARKS)
             .reverse()
             .map(({ at, kind, text }) => (
-              <li key={`${at} ${text}`} class={kind}>
+              <li key={`${at} ${text}`}>
+                <span class={KINDS[kind].tone} title={KINDS[kind].word}>
+                  <Mark shape={KINDS[kind].shape} label={`${KINDS[kind].word}:`} />
+                </span>
                 <time>{format.exactTime(at, timeZone.value)}</time> {text}
               </li>
             ))}

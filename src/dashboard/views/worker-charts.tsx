@@ -2,34 +2,45 @@ import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
+import type { Series } from '../controls/series.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, query } from '../router.ts';
 
 interface ChartOf {
   title: string;
-  /** The names of series in the history, and their labels here. */
-  lines: Record<string, string>;
+  /** The looks of the lines, by the names of their series in the history. */
+  lines: Record<string, Omit<Series, 'values'>>;
   format(value: number | null): string;
   most?: number;
   isWhole?: boolean;
 }
 
 const CHARTS: ChartOf[] = [
-  { title: 'Tokens a second', lines: { tokens_per_second: 'tokens' }, format: format.perSecond },
+  {
+    title: 'Tokens a second',
+    lines: { tokens_per_second: { name: 'out', draw: 'area' } },
+    format: format.perSecond,
+  },
   {
     title: 'Requests in the engine',
-    lines: { engine_running: 'running', engine_waiting: 'in line' },
+    lines: {
+      engine_running: { name: 'running', draw: 'area' },
+      engine_waiting: { name: 'in line', tone: 'warn' },
+    },
     format: format.count,
     isWhole: true,
   },
   {
-    title: 'Time to the first token, median',
-    lines: { first_token_ms: 'first token' },
+    title: 'Time to the first token',
+    lines: { first_token_ms: { name: 'median' } },
     format: format.duration,
   },
   {
     title: 'KV cache and GPU',
-    lines: { kv_cache_usage: 'KV cache', gpu_utilization: 'GPU busy' },
+    lines: {
+      kv_cache_usage: { name: 'KV cache' },
+      gpu_utilization: { name: 'GPU busy', draw: 'dotted', tone: 'dim' },
+    },
     format: format.percent,
     most: 1,
   },
@@ -78,9 +89,10 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
               key={title}
               title={title}
               at={data.at}
+              span={[data.at[0]!, data.at.at(-1)! + data.step_ms]}
               cursor="worker"
-              series={Object.entries(lines).map(([key, name]) => ({
-                name,
+              series={Object.entries(lines).map(([key, look]) => ({
+                ...look,
                 values: data.series[key] ?? data.at.map(() => null),
               }))}
               {...rest}

@@ -16,27 +16,43 @@ describe('charts over time', () => {
       const history = fleet.history({ kind: 'pool', id: 'cfg' }, range);
       const charts = chartsOf(history, history.at.at(-1)! + history.step_ms);
       const newest = (title: string) =>
-        charts.find((chart) => chart.title === title)?.lines.map(({ values }) => values.at(-1));
-      expect(newest('Requests a second')).toEqual([30 / seconds, 0]);
+        charts.find((chart) => chart.title === title)?.series.map(({ values }) => values.at(-1));
+      expect(newest('Requests a second')).toEqual([0, 30 / seconds]);
       expect(newest('Prompt tokens from the cache')).toEqual([0.25]);
-      expect(newest('Machines, US dollars an hour')).toBeUndefined();
+      expect(newest('Machines')).toBeUndefined();
     }
   });
 
-  it('tell nothing of a step that has just begun, and of a longer one what came in it so far', () => {
+  it('leave a rate open until enough of its step has passed, and count in bars what has come so far', () => {
     const fleet = new FleetHarness();
-    const totals = { submitted: 30, failed: 2, tokens_in: 600 };
+    const totals = { submitted: 30, failed: 2, tokens_out: 600 };
     fleet.share({ full: true, pools: [pool('cfg', { totals })] });
-    const newest = (range: '1h' | '7d', passed: number, title: string) => {
+    const newest = (range: '1h' | '24h' | '7d', passed: number, title: string) => {
       const history = fleet.history({ kind: 'pool', id: 'cfg' }, range);
       const charts = chartsOf(history, history.at.at(-1)! + passed);
-      return charts.find((chart) => chart.title === title)?.lines[0]?.values.at(-1);
+      return charts.find((chart) => chart.title === title)?.series[0]?.values.at(-1);
     };
-    expect(newest('1h', 3000, 'Tokens a second')).toBeNull();
-    expect(newest('1h', 3000, 'Not succeeded')).toBeNull();
+    expect(newest('1h', 9000, 'Tokens a second')).toBeNull();
     expect(newest('1h', 10_000, 'Tokens a second')).toBe(60);
-    expect(newest('7d', 60_000, 'Tokens a second')).toBe(10);
-    expect(newest('7d', 60_000, 'Not succeeded')).toBe(2);
+    expect(newest('24h', 29_000, 'Tokens a second')).toBeNull();
+    expect(newest('24h', 30_000, 'Tokens a second')).toBe(20);
+    expect(newest('7d', 60_000, 'Tokens a second')).toBeNull();
+    expect(newest('7d', 300_000, 'Tokens a second')).toBe(2);
+    expect(newest('1h', 3000, 'Not succeeded')).toBe(2);
+    expect(newest('7d', 3000, 'Not succeeded')).toBe(2);
+  });
+
+  it('have at most sixty bars, each of which begins at a multiple of its length and lies within the span', () => {
+    const fleet = new FleetHarness();
+    fleet.advance(17);
+    for (const range of ['15m', '1h', '6h', '24h', '7d', '30d'] as const) {
+      const history = fleet.history({ kind: 'pool', id: 'cfg' }, range);
+      const { at } = chartsOf(history, fleet.nowMs).find(({ title }) => title === 'Not succeeded')!;
+      const length = at[1]! - at[0]!;
+      expect([range, at.length <= 60, at.length >= 20]).toEqual([range, true, true]);
+      expect(at.every((middle) => (middle - length / 2) % length === 0)).toBe(true);
+      expect(at[0]! - length / 2).toBeGreaterThanOrEqual(history.at[0]!);
+    }
   });
 
   it('of a model are those that its requests tell', () => {
