@@ -6,6 +6,8 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'token.change': 'changed a token',
   'token.rotate': 'rotated a token',
   'token.revoke': 'revoked a token',
+  'person.join': 'signed in for the first time',
+  'person.change': 'came back in another group',
   'fleet.apply': "applied the fleet's file",
   'fleet.remove': "removed the fleet's file",
   'pool.launch': 'asked for a worker',

@@ -125,6 +125,25 @@ export class Audit {
     }
   }
 
+  /** Records that a person was seen for the first time, or in another group. */
+  person(
+    { entry, before }: { entry: TokenEntry; before: TokenEntry | null },
+    { route, queueId, now }: { route: string; queueId: string; now: number },
+  ): void {
+    const [was, is] = [before && withoutHash(before), withoutHash(entry)];
+    const who = {
+      actor: entry.name,
+      tenant: null,
+      target: entry.name,
+      before: was,
+      route,
+      queue_id: queueId,
+    };
+    const action = before === null ? 'person.join' : 'person.change';
+    const end = { outcome: 'done', after: is, error: null } as const;
+    this.#add({ ...who, id: crypto.randomUUID(), action }, end, now);
+  }
+
   #add(entry: AuditBegin, end: Omit<AuditEnd, 'outcome'> & { outcome: AuditOutcome }, now: number): void {
     const { action } = entry;
     const [last] = this.#sql.exec(`SELECT max(nth) AS nth FROM audit WHERE action = ?`, action);
@@ -158,7 +177,11 @@ export class Audit {
  */
 function shown(text: string | null): Omit<TokenEntry, 'sha256'>[] | null {
   if (text === null) return null;
-  return (JSON.parse(text) as TokenEntry[]).map(({ sha256: _, ...rest }) => rest);
+  return (JSON.parse(text) as TokenEntry[]).map(withoutHash);
+}
+
+function withoutHash({ sha256: _, ...rest }: TokenEntry): Omit<TokenEntry, 'sha256'> {
+  return rest;
 }
 
 function actionOf(before: unknown, after: unknown): AuditAction {

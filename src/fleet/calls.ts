@@ -27,6 +27,7 @@ import type {
   HistoryRange,
   KnownModel,
   Machine,
+  PersonSeen,
   PoolAsking,
   PoolChoice,
   PoolStart,
@@ -147,14 +148,29 @@ export const COMMANDS = {
   beginAudit: ({ fleet, now }: Called, entry: AuditBegin): void => fleet.audit.begin(entry, now),
 
   /** Makes, changes or revokes a token. @returns the entry as it is now, or as it was, or why nothing was changed */
-  changeTokens: ({ fleet }: Called, change: TokenChange): TokenEntry | TokenRefusal =>
-    fleet.tokens.change(change),
+  changeTokens: ({ fleet, now }: Called, change: TokenChange): TokenEntry | TokenRefusal =>
+    fleet.tokens.change(change, now),
 
   /** Records the end of an action that `beginAudit` recorded. */
   endAudit: ({ fleet, now }: Called, id: string, end: AuditEnd): void => fleet.audit.end(id, end, now),
 
   /** Forgets the words of a request's error, which may quote what was asked for. */
   eraseError: ({ fleet }: Called, id: string): void => fleet.requests.eraseError(id),
+
+  /**
+   * Takes note of a person for whom an issuer vouches, and records a new entry, or another group, in the audit.
+   * @returns the entry, or why there is none
+   */
+  seePerson: (
+    { fleet, queueId, now }: Called,
+    person: PersonSeen,
+    route: string,
+  ): TokenEntry | TokenRefusal => {
+    const seen = fleet.tokens.see(person);
+    if (typeof seen === 'string') return seen;
+    if (seen.entry !== seen.before) fleet.audit.person(seen, { route, queueId, now });
+    return seen.entry;
+  },
 
   /** Stores that a browser has signed in to the page. */
   signIn: ({ fleet, now }: Called, signIn: SignInRow): void => fleet.signIns.add(signIn, now),

@@ -13,7 +13,7 @@ import type { CanaryShare, SessionShare } from '../scheduler/machines.ts';
 
 export type { CanaryShare, DisplacedJobs, Machine, SessionShare } from '../scheduler/machines.ts';
 export type { AuditEnd, AuditWanted } from './audit.ts';
-export type { TokenChange, TokenUse } from './tokens.ts';
+export type { PersonSeen, TokenChange, TokenUse } from './tokens.ts';
 
 /** The pool that a request is for. Names are listed as in an error message: at most ten, "… and 32 more". */
 export type PoolChoice =

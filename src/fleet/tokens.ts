@@ -4,6 +4,12 @@ import { changedEntry, type TokenChanges, type TokenEntry } from '../settings/to
 
 /** The most tokens, more than any company has teams and programs; each refresh of a gateway reads all of them. */
 const MOST_TOKENS = 2000;
+/** The most people beside the tokens. Beyond it the entry goes that was not used for longest. */
+const MOST_PEOPLE = 10_000;
+/** The fields of a person's entry that no administrator has set. */
+const OF_EVERYBODY = new Set(['name', 'scopes', 'sha256', 'created_at', 'oidc']);
+/** The time at which an entry without a time counts as made. */
+const EPOCH = '1970-01-01T00:00:00Z';
 const USES_KEPT_MS = 366 * 24 * 3_600_000;
 
 /** The tokens that were made with `POST /api/tokens`. */
@@ -28,10 +34,21 @@ export type TokenChange =
   | { kind: 'set'; name: string; changes: TokenChanges }
   | { kind: 'revoke'; name: string };
 
-/** The reason why nothing was changed; a code of the API. */
-export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found';
+/** A person for whom an OpenID Connect issuer vouches. */
+export interface PersonSeen {
+  /** The names that a new entry may have, the first that is free; the last one is nobody else's. */
+  names: readonly string[];
+  /** The entry of somebody who was never seen, without its name. */
+  entry: Omit<TokenEntry, 'name' | 'oidc'> & Required<Pick<TokenEntry, 'oidc'>>;
+}
 
-/** Stores the tokens that are made, rotated and revoked at run time, and when any token was used last. */
+/** The reason why nothing was changed; a code of the API. */
+export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found' | 'person_has_no_secret';
+
+/**
+ * Stores the tokens that are made, rotated and revoked at run time, the people who have signed in, and when any of them
+ * was used last.
+ */
 export class Tokens {
   readonly #sql: Sql;
   #version: number;
@@ -47,22 +64,59 @@ export class Tokens {
     return { version: this.#version, entries: known === this.#version ? null : this.#all() };
   }
 
-  change(change: TokenChange): TokenEntry | TokenRefusal {
+  /**
+   * Changes a token. A person who is revoked stays known, as somebody whose access has ended: otherwise they would sign
+   * in again as somebody new.
+   */
+  change(change: TokenChange, now: number): TokenEntry | TokenRefusal {
     const name = change.kind === 'add' ? change.entry.name : change.name;
     const all = this.#all();
     const before = all.find((entry) => entry.name === name);
     if (change.kind === 'add') {
       if (before) return 'token_exists';
-      if (all.length >= MOST_TOKENS) return 'too_many_tokens';
+      if (all.filter(({ oidc }) => !oidc).length >= MOST_TOKENS) return 'too_many_tokens';
       return this.#put(change.entry);
     }
     if (!before) return 'token_not_found';
     if (change.kind === 'set') return this.#put(changedEntry(before, change.changes));
-    this.#sql.exec(`DELETE FROM token_uses WHERE sha256 = ?`, before.sha256);
-    if (change.kind === 'rotate') return this.#put({ ...before, sha256: change.sha256 });
-    this.#sql.exec(`DELETE FROM tokens WHERE name = ?`, name);
-    this.#changed();
-    return before;
+    if (before.oidc) {
+      if (change.kind === 'rotate') return 'person_has_no_secret';
+      return this.#put({ ...before, expires_at: new Date(now).toISOString() });
+    }
+    this.#remove(before);
+    return change.kind === 'rotate' ? this.#put({ ...before, sha256: change.sha256 }) : before;
+  }
+
+  /**
+   * Takes note of a person: makes their entry, or changes the group whose rule holds for them.
+   * @returns the entry now, and as it was before; null: there was none
+   */
+  see({ names, entry }: PersonSeen): { entry: TokenEntry; before: TokenEntry | null } | TokenRefusal {
+    const { issuer, subject, group } = entry.oidc;
+    const all = this.#all();
+    const before = all.find(({ oidc }) => oidc?.issuer === issuer && oidc.subject === subject);
+    if (before?.oidc?.group === group) return { entry: before, before };
+    if (before) return { entry: this.#put({ ...before, scopes: entry.scopes, oidc: entry.oidc }), before };
+    const name = names.find((free) => all.every((other) => other.name !== free));
+    if (name === undefined) return 'token_exists';
+    const people = all.filter(({ oidc }) => oidc);
+    if (people.length >= MOST_PEOPLE) {
+      const unused = this.#longestUnused(people);
+      if (!unused) return 'too_many_tokens';
+      this.#remove(unused);
+    }
+    return { entry: this.#put({ ...entry, name }), before: null };
+  }
+
+  /** Returns the person not seen for longest of those whom no administrator has changed or revoked. */
+  #longestUnused(people: readonly TokenEntry[]): TokenEntry | undefined {
+    const uses = new Map(
+      [...this.#sql.exec(`SELECT sha256, at FROM token_uses`)].map(({ sha256, at }) => [sha256, Number(at)]),
+    );
+    const seen = ({ sha256, created_at }: TokenEntry) => uses.get(sha256) ?? Date.parse(created_at ?? EPOCH);
+    return people
+      .filter((entry) => Object.keys(entry).every((field) => OF_EVERYBODY.has(field)))
+      .reduce<TokenEntry | undefined>((a, b) => (a && seen(a) <= seen(b) ? a : b), undefined);
   }
 
   /** Notes when tokens were used, also tokens of files. Uses older than a year are forgotten. */
@@ -78,6 +132,12 @@ export class Tokens {
     this.#sql.exec(`DELETE FROM token_uses WHERE at < ?`, now - USES_KEPT_MS);
     const rows = [...this.#sql.exec(`SELECT sha256, at FROM token_uses`)];
     return Object.fromEntries(rows.map(({ sha256, at }) => [String(sha256), Number(at)]));
+  }
+
+  #remove({ name, sha256 }: TokenEntry): void {
+    this.#sql.exec(`DELETE FROM token_uses WHERE sha256 = ?`, sha256);
+    this.#sql.exec(`DELETE FROM tokens WHERE name = ?`, name);
+    this.#changed();
   }
 
   #put(entry: TokenEntry): TokenEntry {

@@ -1,6 +1,7 @@
 import type { Filter } from '../asking/filters.ts';
 import type { Objects } from '../asking/objects.ts';
 import { inferenceRoutes, type RouteList } from '../protocol/index.ts';
+import type { OidcBindings } from '../settings/oidc.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
 /** The bindings of the gateway. The objects read the settings. */
@@ -25,7 +26,15 @@ export interface Env extends QueueSettingBindings {
   filters?: readonly Filter[] | undefined;
   /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
+  /** Whether one request may wait for a promise that another one resolves. On Cloudflare none may. */
+  wakesRequests?: boolean;
 }
+
+/** The bindings that decide who may do what. */
+export type AuthSettings = Pick<
+  Env,
+  'TOKENS' | 'LOCAL_HOSTS' | 'QUEUE_IDS' | 'objects' | 'wakesRequests' | keyof OidcBindings
+>;
 
 /** The ids of queues whose objects, or those of whose fleets, may hold sockets. */
 export interface Dialled {
@@ -43,8 +52,6 @@ export interface Away {
 
 /** The environment of the gateway's routes. */
 export interface GatewayEnv extends Env {
-  /** Whether one request may wait for a promise that another one resolves. On Cloudflare none may. */
-  wakesRequests?: boolean;
   /** Opens the gateway's end of a WebSocket that a caller requests. */
   acceptUpgrade(upgrade: Request): { socket: ServerSocket; response: Response };
 }

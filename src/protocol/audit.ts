@@ -6,6 +6,9 @@ export const AUDIT_ACTIONS = [
   'token.change',
   'token.rotate',
   'token.revoke',
+  /** Somebody for whom an OpenID Connect issuer vouches was here for the first time, or is in another group now. */
+  'person.join',
+  'person.change',
   'fleet.apply',
   'fleet.remove',
   'pool.launch',

@@ -117,8 +117,13 @@ export const TokenView = z.object({
   expires_at: z.string().nullable(),
   /** The time when the token was last used, to a minute; null: never, as far as is known. */
   last_used_at: z.string().nullable(),
-  /** `file`: the token stands in the token file or in QUEUE_TOKENS; `api`: it was made with `POST /api/tokens`. */
-  source: z.enum(['file', 'api']),
+  /**
+   * `file`: the token stands in the token file or in QUEUE_TOKENS; `api`: it was made with `POST /api/tokens`; `oidc`: it
+   * is no token but a person, who signs in at the issuer.
+   */
+  source: z.enum(['file', 'api', 'oidc']),
+  /** The person, as the issuer names them, and the group whose rule holds for them; null: it is a token. */
+  oidc: z.object({ issuer: z.string(), subject: z.string(), group: z.string() }).nullable(),
 });
 export type TokenView = z.infer<typeof TokenView>;
 

@@ -102,6 +102,11 @@ export const TokenEntry = TokenBounds.extend({
   /** The token's SHA-256, lower-case hex. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   created_at: z.iso.datetime().optional(),
+  /**
+   * The person whom an OpenID Connect issuer vouches for, and the group whose rule holds for them. Left out: the entry
+   * is of a token. Nobody has a token whose hash is that of a person's entry; the hash only names the entry.
+   */
+  oidc: z.object({ issuer: z.string(), subject: z.string(), group: z.string() }).optional(),
 });
 export type TokenBounds = z.infer<typeof TokenBounds>;
 

@@ -100,5 +100,6 @@ function viewOf(entry: TokenEntry): TokenView {
     ...bounds,
     tenant: entry.tenant ?? entry.name,
     source: 'file',
+    oidc: null,
   };
 }

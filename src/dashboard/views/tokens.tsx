@@ -231,9 +231,17 @@ function Actions({
       <button type="button" class="quiet" aria-label={`Change ${name}`} onClick={change}>
         Change
       </button>
-      <button type="button" class="quiet" disabled={isActing} aria-label={`Rotate ${name}`} onClick={rotate}>
-        Rotate
-      </button>
+      {source !== 'oidc' && (
+        <button
+          type="button"
+          class="quiet"
+          disabled={isActing}
+          aria-label={`Rotate ${name}`}
+          onClick={rotate}
+        >
+          Rotate
+        </button>
+      )}
       <button
         type="button"
         class="quiet"

@@ -5,16 +5,14 @@ import type { LaunchedWorker } from '../../scheduler/rpc.ts';
 import { readToken } from '../../scheduler/token.ts';
 import type { Scope, TokenEntry } from '../../settings/token-entry.ts';
 import { addressOf } from '../address.ts';
-import type { Env, RequestHead } from '../env.ts';
+import type { AuthSettings, Env, RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
 import { mayBeQueue } from '../objects/ids.ts';
+import { credentialFor } from './credentials.ts';
 import { routeProblem } from './permissions.ts';
 import { entryOfCookie } from './sign-in.ts';
 import { entryOfToken, isOpen } from './tokens.ts';
-
-/** Bindings that decide who may do what. */
-export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'objects' | 'QUEUE_IDS'>;
 
 /**
  * The caller as its token's entry. A page that was signed in with the token adds the hash of the sign-in's id; a
@@ -45,7 +43,8 @@ export async function authorize(
   const entry: Caller | null =
     token === undefined
       ? await entryOfCookie(request, env)
-      : ((await entryOfLaunch(token, env)) ?? (await entryOfToken(token, env)));
+      : ((await entryOfLaunch(token, env)) ??
+        (await (credentialFor(token, env)?.entryOf(token, env) ?? entryOfToken(token, env))));
   if (entry === null) {
     throw new HttpError(
       401,

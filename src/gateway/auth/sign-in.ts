@@ -3,7 +3,7 @@ import type { TokenEntry } from '../../settings/token-entry.ts';
 import type { Env, RequestHead } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
-import { allTokens, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
+import { entryByHash, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
 
 /**
  * The functions of this file sign people in to the page: a token is posted once, and a cookie stands for it. The
@@ -72,7 +72,7 @@ export async function signedIn(
   if (id === null) return null;
   const hash = await sha256Of(id);
   const row = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signedIn(hash));
-  const entry = row && (await allTokens(env)).find(({ sha256 }) => sha256 === row.token_sha256);
+  const entry = row && (await entryByHash(row.token_sha256, env));
   return entry && !hasExpired(entry) ? { id_sha256: hash, entry, expires_at: row.expires_at } : null;
 }
 

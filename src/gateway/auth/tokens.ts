@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { TokenUse } from '../../fleet/rpc.ts';
+import { type OidcBindings, personNow } from '../../settings/oidc.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { type EndedToken, endedTokens, TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
@@ -8,10 +9,11 @@ import { callFleet } from '../objects/calls.ts';
 
 /**
  * Reads tokens from their two sources: `TOKENS` or a token file, which the gateway is given, and the fleet object of
- * the default queue, which keeps those that were made with `POST /api/tokens`.
+ * the default queue, which keeps those that were made with `POST /api/tokens`, and an entry for each person who has
+ * signed in.
  */
 
-export type TokenSources = Pick<Env, 'TOKENS' | 'objects'>;
+export type TokenSources = Pick<Env, 'TOKENS' | 'objects' | keyof OidcBindings>;
 
 /** The fleet object's list may be this many ms old: a revoked token is refused after that. */
 const FRESH_MS = 1000;
@@ -59,12 +61,18 @@ export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
   return replaced === null && configuredTokens(env).length === 0;
 }
 
-/** The tokens that the fleet object keeps, as this gateway last read them. */
-let kept: { at: number; version: number | null; entries: TokenEntry[] } = {
-  at: Number.NEGATIVE_INFINITY,
-  version: null,
-  entries: [],
-};
+/** What the fleet object keeps, as this gateway last read it. */
+interface Kept {
+  /** When it was read, epoch ms. */
+  at: number;
+  version: number | null;
+  /** The entries of tokens. */
+  tokens: TokenEntry[];
+  /** The entries of people as they hold now, by subject. */
+  people: ReadonlyMap<string, TokenEntry>;
+}
+
+let kept: Kept = { at: Number.NEGATIVE_INFINITY, version: null, tokens: [], people: new Map() };
 
 /** The number of times that the list was forgotten: an answer to a call from before the last time is out of date. */
 let changes = 0;
@@ -80,25 +88,54 @@ export function forgetKeptTokens(): void {
  * reads them again, the others use the list that was known.
  * @throws HttpError 503 where they were never read, and cannot be
  */
-async function keptTokens(env: TokenSources, freshMs = FRESH_MS): Promise<TokenEntry[]> {
+async function keptTokens(env: TokenSources, freshMs = FRESH_MS): Promise<Kept> {
   const now = Date.now();
-  if (now - kept.at < freshMs) return kept.entries;
+  if (now - kept.at < freshMs) return kept;
   const [before, asked] = [kept, changes];
   // Other requests use the known list meanwhile, unless it is from before a change that was made here.
   if (before.version !== null && Number.isFinite(before.at)) kept = { ...before, at: now };
   try {
     const { version, entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(before.version));
     const at = asked === changes ? now : Number.NEGATIVE_INFINITY;
-    kept = { at, version, entries: entries ?? before.entries };
+    kept = { ...before, at, version, ...(entries && sorted(entries, env)) };
   } catch (error) {
     if (before.version === null) throw error;
   }
-  return kept.entries;
+  return kept;
 }
 
-/** Returns all tokens, those of a file first. @throws HttpError as `keptTokens` */
-export async function allTokens(env: TokenSources): Promise<TokenEntry[]> {
-  return [...configuredTokens(env), ...(await keptTokens(env))];
+/** Tells tokens from people, so that no token is compared with the entries of people. */
+function sorted(entries: readonly TokenEntry[], env: TokenSources): Pick<Kept, 'tokens' | 'people'> {
+  const people = entries.flatMap((entry) => personNow(entry, env) ?? []);
+  return {
+    tokens: entries.filter(({ oidc }) => !oidc),
+    people: new Map(people.map((entry) => [entry.oidc!.subject, entry])),
+  };
+}
+
+/** Returns all tokens, those of a file first, and people last. @throws HttpError as `keptTokens` */
+export async function allTokens(env: TokenSources, freshMs = FRESH_MS): Promise<TokenEntry[]> {
+  const { tokens, people } = await keptTokens(env, freshMs);
+  return [...configuredTokens(env), ...tokens, ...people.values()];
+}
+
+/**
+ * Returns the entry of a token or a person by its hash. It may have been made a moment ago through another process.
+ * @throws HttpError as `keptTokens`
+ */
+export async function entryByHash(sha256: string, env: TokenSources): Promise<TokenEntry | undefined> {
+  const find = (entries: readonly TokenEntry[]) => entries.find((entry) => entry.sha256 === sha256);
+  return find(await allTokens(env)) ?? find(await allTokens(env, READ_AGAIN_MS));
+}
+
+/** Returns a kept entry as it holds now: with the rule of a person's group, if there is one. */
+export function asItHolds(entry: TokenEntry, env: OidcBindings): TokenEntry {
+  return personNow(entry, env) ?? entry;
+}
+
+/** Returns the entry of a person as it holds now. @throws HttpError as `keptTokens` */
+export async function entryOfPerson(subject: string, env: TokenSources): Promise<TokenEntry | undefined> {
+  return (await keptTokens(env)).people.get(subject);
 }
 
 /**
@@ -110,6 +147,8 @@ export async function entryNow(
   env: TokenSources,
 ): Promise<TokenEntry | null | undefined> {
   if (caller === null) return null;
+  // What a person's JWT opened ends with the JWT.
+  if (caller.oidc && hasExpired(caller)) return undefined;
   const found = (await allTokens(env)).find(({ sha256 }) => sha256 === caller.sha256);
   return found && !hasExpired(found) ? found : undefined;
 }
@@ -123,8 +162,8 @@ export async function entryOfToken(token: string, env: TokenSources): Promise<To
   const hex = await sha256Of(token);
   const entry =
     matching(hex, configuredTokens(env)) ??
-    matching(hex, await keptTokens(env)) ??
-    matching(hex, await keptTokens(env, READ_AGAIN_MS));
+    matching(hex, (await keptTokens(env)).tokens) ??
+    matching(hex, (await keptTokens(env, READ_AGAIN_MS)).tokens);
   if (!entry) {
     const message = 'This token is not known here. Make one with "npx worker-vllm token create".';
     throw new HttpError(401, message, 'token_unknown');
@@ -153,7 +192,8 @@ export function hasExpired({ expires_at }: TokenEntry): boolean {
 const uses = new Map<string, number>();
 let toldAt = 0;
 
-async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
+/** Notes that a token, or a person, was here. */
+export async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
   uses.set(sha256, Date.now());
   // No request fails for this; a use that cannot be reported now goes with the next.
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});

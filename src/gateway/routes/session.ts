@@ -1,9 +1,10 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES, type Scope } from '../../settings/token-entry.ts';
-import { type AuthSettings, rejectStrangers } from '../auth/authorize.ts';
+import { rejectStrangers } from '../auth/authorize.ts';
 import { requireOwnPage, signedIn, signIn, signOut } from '../auth/sign-in.ts';
 import { entryOfToken, isOpen } from '../auth/tokens.ts';
 import { readValue } from '../bodies/body.ts';
+import type { AuthSettings } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects/ids.ts';
 import { pagePath } from './page.ts';

@@ -7,6 +7,7 @@ import { audited } from '../audit.ts';
 import { reportLimits } from '../auth/terms.ts';
 import {
   allTokens,
+  asItHolds,
   configuredTokens,
   forgetKeptTokens,
   isOpen,
@@ -152,6 +153,8 @@ export function tokenRoutes(app: Gateway): void {
     path: '/api/tokens/:name',
     tag: 'Tokens',
     summary: 'Takes it away: it is refused from now on, and what was opened with it ends',
+    description:
+      'The entry of a person who signs in at an issuer stays, with its end; null as `expires_at` of a PATCH gives the access back.',
     scopes: ['admin'],
     answers: { 200: { description: 'What was taken away.', content: { schema: 'TokenView' } } },
     errors: [404, 409, 503],
@@ -177,6 +180,12 @@ const refusals = {
       409,
       'There are as many tokens as are kept: revoke those that nobody uses.',
       'too_many_tokens',
+    ),
+  person_has_no_secret: (name: string) =>
+    new HttpError(
+      409,
+      `"${name}" is a person who signs in at the issuer, so there is no secret to change. DELETE ends their access.`,
+      'person_has_no_secret',
     ),
   token_not_found: (name: string) =>
     new HttpError(404, `There is no token named "${name}". GET /api/tokens lists them.`, 'token_not_found'),
@@ -213,7 +222,7 @@ function change(context: GatewayContext, before: TokenEntry | null, asked: Token
     async () => {
       const entry = await callFleet(context.env, DEFAULT_QUEUE, (fleet) => fleet.changeTokens(asked));
       if (typeof entry === 'string') throw refusals[entry](target);
-      return entry;
+      return asItHolds(entry, context.env);
     },
     (entry) => (asked.kind === 'revoke' ? null : inAudit(entry)),
   );
@@ -234,7 +243,7 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
   if (!configuredTokens(env).some((entry) => entry.name === name)) {
     const { entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(null));
     const kept = entries?.find((entry) => entry.name === name);
-    if (kept) return kept;
+    if (kept) return asItHolds(kept, env);
     // An unknown name is not recorded: the caller may have put the token itself there.
     throw refusals.token_not_found(name);
   }
@@ -281,7 +290,8 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
     created_at: created_at ?? null,
     expires_at: expires_at ?? null,
     last_used_at: lastUsed === null ? null : new Date(lastUsed).toISOString(),
-    source,
+    source: entry.oidc ? 'oidc' : source,
+    oidc: entry.oidc ?? null,
   };
 }
 

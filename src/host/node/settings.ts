@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { isLoopback } from '../../process/network.ts';
+import { oidcSettingsProblem } from '../../settings/oidc.ts';
 import { bindingName, queueSettings, variableOf } from '../../settings/queue-settings.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import { webhookSettingsProblem } from '../../settings/webhooks.ts';
@@ -73,10 +74,17 @@ export async function readQueueSettings(
     WEBHOOK_SECRET: secret = '',
     WEBHOOK_URL: url,
   } = settings.objectSettings;
-  const problem = webhookSettingsProblem({ hosts, secret, url });
+  const problem =
+    webhookSettingsProblem({ hosts, secret, url }) ?? oidcSettingsProblem(settings.objectSettings);
   if (problem !== null) throw new UserError(problem);
   if (settings.follow && settings.journal === undefined) {
     throw new UserError('There is nothing to follow: name the journal (--journal or QUEUE_JOURNAL).');
+  }
+  if (settings.tokens.length === 0 && settings.objectSettings.OIDC_ISSUER !== undefined) {
+    throw new UserError(
+      'QUEUE_OIDC_ISSUER lets people sign in, but workers and programs need tokens, and there are none. ' +
+        'Make the first one: "npx worker-vllm token create --scope worker".',
+    );
   }
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(

@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type AuthSettings,
-  authorize,
-  requireWorkerId,
-  tenantOf,
-  viewerOf,
-} from '../../../src/gateway/auth/authorize.ts';
+import { authorize, requireWorkerId, tenantOf, viewerOf } from '../../../src/gateway/auth/authorize.ts';
 import { configuredTokens } from '../../../src/gateway/auth/tokens.ts';
+import type { AuthSettings } from '../../../src/gateway/env.ts';
 import type { Scope, TokenEntry } from '../../../src/settings/token-entry.ts';
 import { playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
