@@ -1,7 +1,8 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { SessionView } from '../protocol/tokens.ts';
+import type { OidcStarted, SessionView } from '../protocol/tokens.ts';
 import { ApiFailure, ask } from './api.ts';
 import { connection, denial, resume } from './live.ts';
+import { at } from './router.ts';
 
 /** The session in which the page acts; null until it is known. */
 export const session = signal<SessionView | null>(null);
@@ -50,6 +51,13 @@ export async function signIn(token: string): Promise<void> {
     throw new ApiFailure(0, 'The queue does not answer. Check that it runs, then sign in again.', null);
   }
   resume();
+}
+
+/** Goes to the issuer, which sends the browser back to this view. @throws ApiFailure if the sign-in cannot be begun */
+export async function signInAtIssuer(): Promise<void> {
+  const body = JSON.stringify({ page: at(''), at: location.href });
+  const { url } = await ask<OidcStarted>('api/session/oidc', { method: 'POST', body });
+  location.assign(url);
 }
 
 /** Signs out and loads the page again, which removes everything that was shown. */

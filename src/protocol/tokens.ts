@@ -152,6 +152,31 @@ export const SessionView = z.object({
 });
 export type SessionView = z.infer<typeof SessionView>;
 
+/** The answer of `GET /api/session/oidc`: how people sign in as themselves. */
+export const OidcView = z.object({
+  /** The host of the issuer; null: there is none, and people sign in with tokens. */
+  issuer: z.string().nullable(),
+  /** Why the last sign-in of this browser failed, one sentence, told once; null: it did not. */
+  problem: z.string().nullable(),
+});
+export type OidcView = z.infer<typeof OidcView>;
+
+/** The body of `POST /api/session/oidc`. */
+export const OidcStart = z.object({
+  /** The address of the root of the page, as the browser sees it, with a slash at its end. */
+  page: z.string().max(4096),
+  /** The address of the view to which the person comes back. */
+  at: z.string().max(8192),
+});
+export type OidcStart = z.infer<typeof OidcStart>;
+
+/** The answer of `POST /api/session/oidc`. */
+export const OidcStarted = z.object({
+  /** The address of the issuer, where the browser goes. */
+  url: z.string(),
+});
+export type OidcStarted = z.infer<typeof OidcStarted>;
+
 /** The most tenants of a pool that are listed: those that wait first, then those that were served most. */
 export const SHARES_TOLD = 100;
 

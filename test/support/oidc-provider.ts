@@ -26,15 +26,17 @@ export interface RunningIssuer {
 
 interface Options {
   port?: number;
+  /** The host of its address; left out: 127.0.0.1. `localhost` is another site for browsers. */
+  host?: string;
   people?: Record<string, Person>;
   redirectUris?: string[];
   clientSecret?: string;
 }
 
-/** Starts an issuer at the loopback interface. */
+/** Starts an issuer at the loopback interface. Its pages ask for a name, take any password, and ask for consent. */
 export async function startIssuer(options: Options = {}): Promise<RunningIssuer> {
   const port = options.port ?? (await freePort());
-  const issuer = `http://127.0.0.1:${port}`;
+  const issuer = `http://${options.host ?? '127.0.0.1'}:${port}`;
   const pairs = new Map<string, Awaited<ReturnType<typeof generateKeyPair>>>();
   for (const alg of ['RS256', 'ES256', 'EdDSA'])
     pairs.set(alg, await generateKeyPair(alg, { extractable: true }));
@@ -69,7 +71,7 @@ export async function startIssuer(options: Options = {}): Promise<RunningIssuer>
     if (incoming.url === '/jwks') keyReads += 1;
     void answer(incoming, outgoing);
   });
-  await new Promise<void>((listening) => server.listen(port, '127.0.0.1', listening));
+  await new Promise<void>((listening) => server.listen(port, options.host ?? '127.0.0.1', listening));
   return {
     issuer,
     keyReads: () => keyReads,

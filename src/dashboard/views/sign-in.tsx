@@ -1,9 +1,43 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import type { OidcView } from '../../protocol/tokens.ts';
+import { ask } from '../api.ts';
 import { Command, Problem, useAction } from '../controls/action.tsx';
-import { signIn } from '../session.ts';
+import { signIn, signInAtIssuer } from '../session.ts';
 
-/** Shows the form that asks for a token, once; from then on a cookie replaces it. */
+/** Shows how to sign in: at the issuer, if there is one, and with a token; from then on a cookie stands for either. */
 export function SignInView() {
+  const [oidc, setOidc] = useState<OidcView | null>(null);
+  useEffect(() => {
+    ask<OidcView>('api/session/oidc').then(setOidc, () => {});
+  }, []);
+  const { issuer = null, problem = null } = oidc ?? {};
+  return (
+    <section class="view sign-in" aria-labelledby="sign-in-title">
+      <h1 id="sign-in-title">Sign in</h1>
+      <p>This queue asks who you are.</p>
+      {issuer !== null && <AtIssuer host={issuer} before={problem} />}
+      <WithToken isOther={issuer !== null} />
+    </section>
+  );
+}
+
+/** @param before why the last sign-in of this browser failed */
+function AtIssuer({ host, before }: { host: string; before: string | null }) {
+  const { act, isActing, problem } = useAction();
+  return (
+    <>
+      <Problem text={problem ?? before} />
+      <p>
+        <button type="button" class="primary" disabled={isActing} onClick={() => act(signInAtIssuer)}>
+          Sign in with {host}
+        </button>
+      </p>
+    </>
+  );
+}
+
+/** Shows the form that asks for a token, once. @param isOther whether there is another way to sign in */
+function WithToken({ isOther }: { isOther: boolean }) {
   const [token, setToken] = useState('');
   const { act, isActing, problem } = useAction();
   const submit = (event: Event) => {
@@ -11,11 +45,10 @@ export function SignInView() {
     return act(() => signIn(token));
   };
   return (
-    <section class="view sign-in" aria-labelledby="sign-in-title">
-      <h1 id="sign-in-title">Sign in</h1>
+    <>
       <p>
-        This queue asks who you are. A token with the scope read shows everything; one with submit or admin
-        can act as well.
+        {isOther && 'Or sign in with a token. '}
+        {'A token with the scope read shows everything; one with submit or admin can act as well.'}
       </p>
       <form onSubmit={submit}>
         <label for="token">Token</label>
@@ -29,7 +62,7 @@ export function SignInView() {
           value={token}
           onInput={(event) => setToken(event.currentTarget.value)}
         />
-        <button type="submit" class="primary" disabled={isActing}>
+        <button type="submit" class={isOther ? '' : 'primary'} disabled={isActing}>
           {isActing ? 'Signing in …' : 'Sign in'}
         </button>
       </form>
@@ -37,6 +70,6 @@ export function SignInView() {
       <p class="dim">Whoever runs the queue makes a token on its machine:</p>
       <Command text="npx worker-vllm token create --scope read" />
       <p class="dim">This page sends the token once and does not keep it. You stay signed in for 12 hours.</p>
-    </section>
+    </>
   );
 }

@@ -113,11 +113,15 @@ export function requireOwnPage({ headers, url }: RequestHead): void {
   );
 }
 
-/** Returns the value of a request's cookie, or null where it has none. */
+/** Returns the id in a request's cookie, or null where it has none. */
 function idIn(request: RequestHead): string | null {
+  return cookieIn(request, COOKIES.overTls) ?? cookieIn(request, COOKIES.else);
+}
+
+/** Returns the value of one of a request's cookies; null: it has none of the name, or an empty one. */
+export function cookieIn(request: RequestHead, name: string): string | null {
   const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/).map((pair) => pair.split('='));
-  const value = (name: string) => cookies.find(([own]) => own === name)?.[1];
-  return value(COOKIES.overTls) || value(COOKIES.else) || null;
+  return cookies.find(([own]) => own === name)?.[1] || null;
 }
 
 function cookieWith(request: RequestHead, id: string, basePath: string, seconds: number): string {

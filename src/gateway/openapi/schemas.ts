@@ -109,6 +109,10 @@ export const SCHEMAS = {
   FleetViewerFrame: received(protocol.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
     type: 'watch',
   }),
+  OidcStart: received(protocol.OidcStart, 'Where somebody who signs in at the issuer comes back to.', {
+    page: 'https://queue.example.com/',
+    at: 'https://queue.example.com/jobs',
+  }),
   SignIn: received(protocol.SignIn, 'A token, to sign in to the page with.', { token: 'wv_…' }),
   AnswerHead: received(
     protocol.AnswerHead,
@@ -198,6 +202,13 @@ export const SCHEMAS = {
     name: 'dashboard',
     scopes: ['read'],
     expires_at: '2026-01-31T20:00:00.000Z',
+  }),
+  OidcView: sent(protocol.OidcView, 'Where people sign in as themselves.', {
+    issuer: 'login.example.com',
+    problem: null,
+  }),
+  OidcStarted: sent(protocol.OidcStarted, 'Where the browser goes.', {
+    url: 'https://login.example.com/authorize?client_id=queue',
   }),
   Health: sent(answers.Health, 'That the gateway is up; with the scope read also how the queue stands.', {
     status: 'ok',

@@ -129,6 +129,15 @@ export function pagePath(request: Request): string {
   return '../'.repeat(pathname.split('/').length - 2) || './';
 }
 
+/**
+ * Returns the path of the page for browsers, as far as it is known: the whole host behind a proxy that strips a path
+ * without saying so.
+ */
+export function basePathOf(request: Request): string {
+  const path = pagePath(request);
+  return path.startsWith('/') ? path : '/';
+}
+
 /** Returns whether a text can stand in an address, and in an attribute, unescaped. */
 function isPlainPath(text: string): boolean {
   return /^(?:\/[\w.~-]+)+\/?$/.test(text);

@@ -7,7 +7,7 @@ import { readValue } from '../bodies/body.ts';
 import type { AuthSettings } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects/ids.ts';
-import { pagePath } from './page.ts';
+import { basePathOf } from './page.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The scopes that are of no use on the page. */
@@ -98,13 +98,4 @@ async function sessionOf(request: Request, env: AuthSettings): Promise<SessionVi
 
 function viewOf({ name, scopes }: Pick<SessionView, 'name' | 'scopes'>, expiresAt: number): SessionView {
   return { asks_for_token: true, name, scopes, expires_at: new Date(expiresAt).toISOString() };
-}
-
-/**
- * Returns the path of the page for browsers, as far as it is known: the whole host behind a proxy that strips a path
- * without saying so.
- */
-function basePathOf(request: Request): string {
-  const path = pagePath(request);
-  return path.startsWith('/') ? path : '/';
 }

@@ -5,8 +5,6 @@ import { Provider } from './provider.ts';
 
 /** The form of a signed JWT: its header is JSON, which begins with `{"`. */
 const JWT = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
-/** Clocks may differ by this many seconds. */
-const SKEW_SECONDS = 60;
 /** The last time that ISO writes with four digits, epoch ms. */
 const LAST_TIME = Date.UTC(9999, 11, 31);
 /** An issuer has this many ms for one answer. */
@@ -16,22 +14,17 @@ const ANSWER_WITHIN_MS = 5000;
 export const jwtCredential: Credential = {
   takes: (bearer, { OIDC_ISSUER: issuer }) => Boolean(issuer) && JWT.test(bearer),
   entryOf: async (jwt, env) => {
-    const { verifyJwt } = await import('./verify.ts');
+    const { SKEW_SECONDS, verifyJwt } = await import('./verify.ts');
     const audience = env.OIDC_AUDIENCE || env.OIDC_CLIENT_ID!;
-    const claims = await verifyJwt(jwt, providerOf(env), {
-      audience,
-      now: Date.now(),
-      skewSeconds: SKEW_SECONDS,
-    });
+    const claims = await verifyJwt(jwt, providerOf(env), { audience, now: Date.now() });
     const { entryOfClaims } = await import('./person.ts');
     const entry = await entryOfClaims(claims, env, 'bearer JWT');
-    return endingWith(entry, claims.exp);
+    return endingAt(entry, (claims.exp + SKEW_SECONDS) * 1000);
   },
 };
 
-/** Returns the entry with the end of a JWT, unless it ends earlier. @param exp seconds since the epoch */
-function endingWith(entry: TokenEntry, exp: number): TokenEntry {
-  const end = (exp + SKEW_SECONDS) * 1000;
+/** Returns the entry with the end of a JWT, unless it ends earlier. @param end epoch ms */
+function endingAt(entry: TokenEntry, end: number): TokenEntry {
   const isEarlier = entry.expires_at !== undefined && Date.parse(entry.expires_at) <= end;
   return isEarlier || end > LAST_TIME ? entry : { ...entry, expires_at: new Date(end).toISOString() };
 }
@@ -39,7 +32,7 @@ function endingWith(entry: TokenEntry, exp: number): TokenEntry {
 let provider: Provider | null = null;
 
 /** Returns the issuer of the settings, with what this process knows of it. */
-function providerOf({ OIDC_ISSUER: issuer, wakesRequests = false }: AuthSettings): Provider {
+export function providerOf({ OIDC_ISSUER: issuer, wakesRequests = false }: AuthSettings): Provider {
   if (provider === null || provider.issuer !== issuer) {
     provider = new Provider(issuer!, { read: readJson, now: () => Date.now(), wakes: wakesRequests });
   }

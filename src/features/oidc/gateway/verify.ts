@@ -10,6 +10,9 @@ const ALGORITHMS = [
 /** The types of tokens that are taken: an issuer's other tokens, such as those of a logout, say nothing of a caller. */
 const TYPES = [undefined, 'jwt', 'at+jwt', 'application/at+jwt'];
 
+/** Clocks may differ by this many seconds. */
+export const SKEW_SECONDS = 60;
+
 /** What a token says, once it is known to be its issuer's. */
 export type Claims = JWTPayload & Required<Pick<JWTPayload, 'sub' | 'exp'>>;
 
@@ -17,13 +20,12 @@ export type Claims = JWTPayload & Required<Pick<JWTPayload, 'sub' | 'exp'>>;
  * Returns the claims of a JWT of an issuer. Keys come from the issuer alone: what the token's header says of keys, but
  * for the id, is never read.
  * @param now epoch ms
- * @param skewSeconds how much clocks may differ
  * @throws HttpError 401 where the token is not good, 503 where the issuer's keys cannot be read
  */
 export async function verifyJwt(
   jwt: string,
   provider: Provider,
-  { audience, now, skewSeconds }: { audience: string; now: number; skewSeconds: number },
+  { audience, now }: { audience: string; now: number },
 ): Promise<Claims> {
   try {
     const { alg, kid, typ } = decodeProtectedHeader(jwt);
@@ -35,7 +37,7 @@ export async function verifyJwt(
       audience,
       algorithms: ALGORITHMS,
       requiredClaims: ['sub', 'exp'],
-      clockTolerance: skewSeconds,
+      clockTolerance: SKEW_SECONDS,
       currentDate: new Date(now),
     });
     if (typeof payload.sub !== 'string' || payload.sub === '') throw refused('its claim "sub" is no text');
