@@ -95,13 +95,16 @@ async function bundlePrograms() {
 
 /**
  * What dockerode loads for ways that the driver does not go: daemons over SSH, and builds of images. It looks for files
- * beside itself, which a bundle has not. What takes its place is empty.
+ * beside itself, which a bundle has not. Its `debug` also loads supports-color where that happens to be, as it does for
+ * tests alone. What takes their place is empty.
  */
 const leaveOut: Plugin = {
   name: 'leave-out',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^(?:ssh2|@grpc\/.*|protobufjs)$/ }, ({ path, importer }) =>
-      /node_modules\/docker(?:ode|-modem)\//.test(importer) ? { path, namespace: 'left-out' } : null,
+    onResolve({ filter: /^(?:ssh2|@grpc\/.*|protobufjs|supports-color)$/ }, ({ path, importer }) =>
+      /node_modules\/(?:docker(?:ode|-modem)|debug)\//.test(importer)
+        ? { path, namespace: 'left-out' }
+        : null,
     );
     onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: '' }));
   },
