@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandLine } from '../command-line.ts';
+import { packTarball } from '../pack.ts';
 
 /**
  * Makes `dist/gpu/`: all that `run.sh` there needs on a machine with a GPU, with Python, torch and transformers and
@@ -37,11 +38,7 @@ const run = (program: string, args: string[]) =>
 
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
-run(process.execPath, ['scripts/pack.ts']);
-const packed = JSON.parse(
-  run('npm', ['pack', './dist/package', '--json', '--pack-destination', folder]).toString(),
-);
-renameSync(join(folder, packed[0].filename), join(folder, 'package.tgz'));
+renameSync(packTarball(folder).path, join(folder, 'package.tgz'));
 for (const name of ['engine.py', 'load.ts', 'measure.ts', 'nvidia-smi', 'run.sh'])
   cpSync(join(import.meta.dirname, name), join(folder, name));
 cpSync(join(root, 'scripts/vllm/make_tiny_model.py'), join(folder, 'make_tiny_model.py'));
