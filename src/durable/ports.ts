@@ -24,7 +24,7 @@ export interface Alarm {
 export const STATE_VERSION = 29;
 
 /** The oldest version whose tables are brought up to date. */
-const OLDEST_VERSION = 25;
+export const OLDEST_VERSION = 25;
 
 /** The statements that change an object's tables, by the version that they lead to from the one before it. */
 export type TableSteps = Readonly<Record<number, readonly string[]>>;
