@@ -3,6 +3,7 @@ import type { ObjectHost, Post } from '../durable/host.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 import { webhookKey, webhookProblem, webhookReach } from '../settings/webhooks.ts';
 import type { Webhook, WebhookOutbox } from './outbox.ts';
+import { signedHeaders } from './signature.ts';
 
 /** The status by which a receiver wants no more posts: https://www.standardwebhooks.com. */
 const GONE = 410;
@@ -63,22 +64,10 @@ export class WebhookSender {
     // The settings may have changed since the submission.
     const notAllowed = key === null ? 'QUEUE_WEBHOOK_SECRET is not set' : webhookProblem(url, hosts);
     if (key === null || notAllowed !== null) return notAllowed;
-    const timestamp = String(Math.floor(host.now() / 1000));
-    const answer = await deliver(post(webhookReach(new URL(url), hosts) ?? 'public'), url, body, {
-      'webhook-id': id,
-      'webhook-timestamp': timestamp,
-      'webhook-signature': `v1,${await hmac(key, `${id}.${timestamp}.${body}`)}`,
-    });
+    const headers = await signedHeaders(key, id, host.now(), body);
+    const answer = await deliver(post(webhookReach(new URL(url), hosts) ?? 'public'), url, body, headers);
     if ('problem' in answer) return answer.problem;
     const { status } = answer;
     return isTaken(status) || status === GONE ? null : `the receiver answered ${status}`;
   }
-}
-
-/** Returns the HMAC-SHA256 in base64. */
-async function hmac(key: Uint8Array<ArrayBuffer>, text: string): Promise<string> {
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
-  const imported = await crypto.subtle.importKey('raw', key, algorithm, false, ['sign']);
-  const mac = await crypto.subtle.sign('HMAC', imported, new TextEncoder().encode(text));
-  return btoa(String.fromCharCode(...new Uint8Array(mac)));
 }
