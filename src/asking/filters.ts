@@ -29,6 +29,17 @@ export interface Filter {
    * @throws FilterRefusal, with which the job fails
    */
   settled?(result: Result, job: SettlingJob): Promise<Result | null>;
+  /** Returns what the filter has counted in this process, for `/metrics`. */
+  families?(): FilterFamily[];
+}
+
+/** A family of metrics, as gateway/metrics/exposition.ts writes it. */
+export interface FilterFamily {
+  /** The family's name without the prefix. */
+  name: string;
+  type: 'counter' | 'histogram';
+  help: string;
+  samples: { labels: Record<string, string>; value: number; suffix?: string }[];
 }
 
 /** The `result` of a `job_result` frame. */

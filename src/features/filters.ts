@@ -1,19 +1,9 @@
 import type { Filter } from '../asking/filters.ts';
-import type { Objects } from '../asking/objects.ts';
-import type { Log, Post } from '../durable/host.ts';
-import type { QueueSettingBindings } from '../settings/queue-settings.ts';
-
-/** What a host hands to the filters of its queues. */
-export interface FilterParts {
-  settings: QueueSettingBindings;
-  post: Post;
-  /** The objects, as the gateway asks them. */
-  objects: Objects;
-  log: Log;
-}
+import type { FilterParts } from './filter-parts.ts';
+import { hooks } from './hooks/hooks.ts';
 
 /** The functions by which features make their filters, in the order in which these run; null: the queue wants none. */
-const FILTERS: readonly ((parts: FilterParts) => Filter | null)[] = [];
+const FILTERS: readonly ((parts: FilterParts) => Filter | null)[] = [hooks];
 
 /** Returns the filters that the settings of a queue ask for; undefined: none, so that no request is looked at. */
 export function filtersOf(parts: FilterParts): readonly Filter[] | undefined {

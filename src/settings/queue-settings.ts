@@ -1,6 +1,7 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import { matchesPattern } from '../protocol/text.ts';
+import { HOOK_SETTINGS } from './hooks.ts';
 import { OIDC_SETTINGS } from './oidc.ts';
 import { checkPostUrl } from './webhooks.ts';
 
@@ -144,6 +145,7 @@ export const QUEUE_SETTINGS = {
     help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
   ...OIDC_SETTINGS,
+  ...HOOK_SETTINGS,
 
   // A worker whose connection broke redials within seconds; a longer grace makes callers wait for a worker that died.
   reconnect_grace_seconds: {

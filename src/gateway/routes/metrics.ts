@@ -24,7 +24,8 @@ async function metricsText(env: Env, queueId: string): Promise<string> {
     callQueue(env, queueId, (queue) => queue.metrics()),
     callFleet(env, queueId, (fleet) => fleet.view()),
   ]);
-  const text = exposition(families(queue, fleet, manifest.version));
+  const filters = (env.filters ?? []).flatMap((filter) => filter.families?.() ?? []);
+  const text = exposition([...families(queue, fleet, manifest.version), ...filters]);
   kept.set(queueId, { at: Date.now(), text });
   return text;
 }

@@ -219,10 +219,12 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
  * Loads the module that posts, which takes 19 MB, only if a setting asks for posts. The queue loads it at the start: a
  * later version may have replaced its file by the time of the first post.
  */
-async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Promise<Post> {
-  if (ALERT_URL || WEBHOOK_SECRET) return (await import('./http/post.ts')).createPost();
+async function postOf({ ALERT_URL, WEBHOOK_SECRET, HOOK_SECRET }: QueueSettingBindings): Promise<Post> {
+  if (ALERT_URL || WEBHOOK_SECRET || HOOK_SECRET) return (await import('./http/post.ts')).createPost();
   return () => async () => {
-    throw new Error('nothing is posted: neither QUEUE_ALERT_URL nor QUEUE_WEBHOOK_SECRET is set');
+    throw new Error(
+      'nothing is posted: none of QUEUE_ALERT_URL, QUEUE_WEBHOOK_SECRET and QUEUE_HOOK_SECRET is set',
+    );
   };
 }
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { isLoopback } from '../../process/network.ts';
+import { hookSettingsProblem } from '../../settings/hooks.ts';
 import { oidcSettingsProblem } from '../../settings/oidc.ts';
 import { bindingName, queueSettings, variableOf } from '../../settings/queue-settings.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
@@ -74,8 +75,11 @@ export async function readQueueSettings(
     WEBHOOK_SECRET: secret = '',
     WEBHOOK_URL: url,
   } = settings.objectSettings;
+  const { HOOK_BEFORE: before, HOOK_AFTER: after, HOOK_SECRET: hookSecret } = settings.objectSettings;
   const problem =
-    webhookSettingsProblem({ hosts, secret, url }) ?? oidcSettingsProblem(settings.objectSettings);
+    webhookSettingsProblem({ hosts, secret, url }) ??
+    oidcSettingsProblem(settings.objectSettings) ??
+    hookSettingsProblem({ before, after, secret: hookSecret });
   if (problem !== null) throw new UserError(problem);
   if (settings.follow && settings.journal === undefined) {
     throw new UserError('There is nothing to follow: name the journal (--journal or QUEUE_JOURNAL).');

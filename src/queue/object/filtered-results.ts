@@ -60,7 +60,7 @@ export class FilteredResults {
       const { job_id, fence_token, timing, account, usage = usageIn(result) } = frame;
       return { type: 'job_result', job_id, fence_token, result: changed, timing, usage, account };
     } catch (error) {
-      if (error instanceof FilterRefusal) return errorFor(frame, error);
+      if (error instanceof FilterRefusal) return { ...errorFor(frame, error), http_status: error.status };
       const { message = String(error), stack } = error as Partial<Error>;
       this.#ports.log('error', 'a result could not be filtered', { job_id, error: stack ?? message });
       const why = 'The result could not be looked at before it was stored; the log of the queue says why.';

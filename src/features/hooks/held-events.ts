@@ -1,0 +1,166 @@
+import { engineJson, eventData } from '../../protocol/index.ts';
+import { spread } from './spread.ts';
+import { type AnswerText, textsIn, withData } from './texts.ts';
+
+/** A text that a hook is asked about. */
+export interface AskedText {
+  /** The field that has it: `content`, `text`, `reasoning`, `arguments`, … */
+  part: string;
+  text: string;
+  /** The characters of the same channel that have passed already. */
+  offset: number;
+  /** Whether no more text of the channel follows. */
+  isLast: boolean;
+}
+
+/** Asks the hook. @returns the text to pass instead; null: it stays @throws FilterRefusal */
+export type AskHook = (asked: AskedText) => Promise<string | null>;
+
+/** An event that has not gone on. */
+interface HeldEvent {
+  event: string;
+  value: unknown;
+  /** How many of its texts are held. */
+  left: number;
+  isChanged: boolean;
+}
+
+interface Piece {
+  text: string;
+  at: AnswerText;
+  of: HeldEvent;
+}
+
+interface Channel {
+  group: string;
+  part: string;
+  /** The pieces that have not passed, in their order. */
+  held: Piece[];
+  /** The characters at the end of `held` that the hook has not seen. */
+  unseen: number;
+  /** All text that has passed. */
+  passed: string;
+}
+
+/**
+ * Holds back the events of a stream until a hook has seen their texts, and so many more characters of the same channel
+ * with them: what begins in one event and ends in a later one is seen whole before any of it passes. Events stay in
+ * their order, and those that the hook does not change keep their bytes.
+ */
+export class HeldEvents {
+  readonly #hold: number;
+  readonly #ask: AskHook;
+  readonly #channels = new Map<string, Channel>();
+  #events: HeldEvent[] = [];
+
+  /** @param hold the characters that are held back, 1 at least: the longest text that is sure to be seen whole */
+  constructor(hold: number, ask: AskHook) {
+    this.#hold = hold;
+    this.#ask = ask;
+  }
+
+  /** Takes an event. @returns the text of the events that may go on @throws FilterRefusal */
+  async push(event: string): Promise<string> {
+    const data = eventData(event);
+    const read = engineJson(data);
+    const held: HeldEvent = { event, value: read?.value ?? null, left: 0, isChanged: false };
+    this.#events.push(held);
+    const { texts, over } = read === null ? odd(held, data) : textsIn(read.value);
+    for (const text of texts) {
+      if (text.isWhole) await this.#repeat(held, text);
+      else await this.#add(held, text);
+    }
+    for (const channel of this.#channels.values()) {
+      if (channel.unseen >= this.#hold) await this.#see(channel, false);
+      if (over.includes(channel.group)) await this.#close(channel);
+    }
+    return this.#take();
+  }
+
+  /** Ends the stream. @returns the text of the events that were left @throws FilterRefusal */
+  async end(): Promise<string> {
+    for (const channel of this.#channels.values()) await this.#close(channel);
+    return this.#take();
+  }
+
+  /** The events of which nothing is held any more, in their order. */
+  #take(): string {
+    const waits = this.#events.findIndex(({ left }) => left > 0);
+    const free = this.#events.splice(0, waits < 0 ? this.#events.length : waits);
+    return free.map(({ event, value, isChanged }) => (isChanged ? withData(event, value) : event)).join('');
+  }
+
+  async #add(held: HeldEvent, at: AnswerText): Promise<void> {
+    const channel = this.#channelOf(at);
+    for (const other of this.#channels.values())
+      if (other !== channel && other.group === at.group) await this.#close(other);
+    held.left += 1;
+    channel.held.push({ text: at.text, at, of: held });
+    channel.unseen += at.text.length;
+  }
+
+  /** Takes text that came in pieces before, and becomes what has passed of them. */
+  async #repeat(held: HeldEvent, at: AnswerText): Promise<void> {
+    const isKnown = this.#channels.has(at.channel);
+    const channel = this.#channelOf(at);
+    if (!isKnown) {
+      const { part, text } = at;
+      channel.passed = (await this.#ask({ part, text, offset: 0, isLast: true })) ?? text;
+    }
+    await this.#close(channel);
+    if (channel.passed === at.text) return;
+    at.set(channel.passed);
+    held.isChanged = true;
+  }
+
+  #channelOf({ channel: key, group, part }: AnswerText): Channel {
+    const known = this.#channels.get(key);
+    if (known) return known;
+    const channel: Channel = { group, part, held: [], unseen: 0, passed: '' };
+    this.#channels.set(key, channel);
+    return channel;
+  }
+
+  async #close(channel: Channel): Promise<void> {
+    if (channel.held.length > 0) await this.#see(channel, true);
+  }
+
+  async #see(channel: Channel, isLast: boolean): Promise<void> {
+    const { held, part, passed } = channel;
+    const text = held.map((piece) => piece.text).join('');
+    const changed = await this.#ask({ part, text, offset: passed.length, isLast });
+    channel.unseen = 0;
+    if (changed !== null && changed !== text) {
+      const texts = spread(
+        held.map((piece) => piece.text),
+        changed,
+      );
+      for (const [index, piece] of held.entries()) change(piece, texts[index]!);
+    }
+    let left = (changed ?? text).length;
+    while (held.length > 0) {
+      left -= held[0]!.text.length;
+      if (!isLast && left < this.#hold) break;
+      const piece = held.shift()!;
+      piece.of.left -= 1;
+      channel.passed += piece.text;
+    }
+  }
+}
+
+function change(piece: Piece, text: string): void {
+  if (piece.text === text) return;
+  piece.text = text;
+  piece.at.set(text);
+  piece.of.isChanged = true;
+}
+
+/** Data that looks like JSON and is none is text as a whole: nothing passes unseen for being written oddly. */
+function odd(held: HeldEvent, data: string): ReturnType<typeof textsIn> {
+  if (!data.startsWith('{')) return { texts: [], over: [] };
+  const set = (text: string) => {
+    held.event = `data: ${text.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
+  };
+  const at = { channel: 'data', group: 'data', part: 'data', text: data, isWhole: false, set };
+  return { texts: [at], over: ['data'] };
+}

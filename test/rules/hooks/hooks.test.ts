@@ -1,0 +1,193 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Filter, FilteredRequest, SettlingJob } from '../../../src/asking/filters.ts';
+import { hooks } from '../../../src/features/hooks/hooks.ts';
+import { exposition } from '../../../src/gateway/metrics/exposition.ts';
+import { createPost } from '../../../src/host/node/http/post.ts';
+import { checkOnFailure, hookSettingsProblem, parseHookAddress } from '../../../src/settings/hooks.ts';
+
+const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+const SETTINGS = {
+  HOOK_BEFORE: 'https://hooks.test/',
+  HOOK_AFTER: 'https://hooks.test/',
+  HOOK_SECRET: SECRET,
+};
+
+/** A filter whose hooks answer this. */
+function filterOf(answer: () => Promise<Response>, more: object = {}) {
+  const logged: unknown[] = [];
+  const filter = hooks({
+    settings: { ...SETTINGS, ...more },
+    post: () => () => answer(),
+    objects: null as never,
+    log: (...line) => void logged.push(line),
+  })!;
+  return { filter, logged };
+}
+
+function asked(): { request: FilteredRequest; notes: string[] } {
+  const notes: string[] = [];
+  const facts = { queueId: 'q', jobId: 'j', tenant: 't', tokenName: 'app', path: '/v1/chat/completions' };
+  const note = (text: string) => void notes.push(text);
+  return { request: { road: 'live', ...facts, model: 'm', contentType: null, requestId: 'r', note }, notes };
+}
+
+const BODY = new TextEncoder().encode('{"model":"m","n":12345678901234567890}');
+const jsonAnswer = (value: object) =>
+  new Response(JSON.stringify(value), {
+    headers: { 'content-type': 'application/json', 'content-length': '9' },
+  });
+const told = (verdict: object) => async () => Response.json(verdict);
+
+const FAILURES: [string, () => Promise<Response>, string][] = [
+  ['answers another status', async () => new Response('no', { status: 500 }), 'it answered 500'],
+  ['redirects', async () => new Response(null, { status: 302 }), 'it answered 302'],
+  ['answers no verdict', async () => Response.json({ action: 'maybe' }), 'its answer has no "action"'],
+  ['refuses without a message', told({ action: 'refuse' }), 'it refused without a "message"'],
+  ['replaces by nothing', told({ action: 'replace' }), 'it replaced'],
+  ['is out of reach', () => Promise.reject(new Error('ECONNREFUSED')), 'ECONNREFUSED'],
+  ['is too slow', () => Promise.reject(new DOMException('late', 'TimeoutError')), 'no answer within 5 s'],
+];
+
+describe.each(FAILURES)('a hook that %s', (_, answer, reason) => {
+  it('has failed, and nothing passes', async () => {
+    const { filter, logged } = filterOf(answer);
+    const { request, notes } = asked();
+    await expect(filter.request!(request, BODY)).rejects.toMatchObject({ status: 503, code: 'hook_failed' });
+    const answered = filter.answer!(jsonAnswer({ choices: [{ message: { content: 'Hi' } }] }), request);
+    await expect(answered).rejects.toMatchObject({ status: 503, code: 'hook_failed' });
+    expect(notes.map((note) => note.includes(reason) && note.includes('was kept back'))).toEqual([
+      true,
+      true,
+    ]);
+    expect(logged).toHaveLength(2);
+  });
+
+  it('lets everything pass that it cannot see, where the queue is open', async () => {
+    const { filter } = filterOf(answer, { HOOK_ON_FAILURE: 'open' });
+    const { request, notes } = asked();
+    expect(await filter.request!(request, BODY)).toBeNull();
+    const answered = await filter.answer!(jsonAnswer({ choices: [{ message: { content: 'Hi' } }] }), request);
+    expect(await answered.text()).toBe('{"choices":[{"message":{"content":"Hi"}}]}');
+    expect(notes.map((note) => note.includes('went on without it'))).toEqual([true, true]);
+  });
+});
+
+it('counts the calls of hooks, and how long they took', async () => {
+  const { filter } = filterOf(told({ action: 'refuse', message: 'No.' }));
+  await expect(filter.request!(asked().request, BODY)).rejects.toMatchObject({
+    status: 400,
+    code: 'refused_by_hook',
+    message: 'No.',
+  });
+  const text = exposition(filter.families!());
+  expect(text).toContain('worker_vllm_hook_calls_total{stage="before",outcome="refuse"} 1');
+  expect(text).toContain('worker_vllm_hook_seconds_count{stage="before"} 1');
+});
+
+it('passes what is no text, and errors', async () => {
+  const { filter } = filterOf(() => Promise.reject(new Error('is not asked')));
+  const { request } = asked();
+  for (const response of [
+    new Response('x', { headers: { 'content-type': 'audio/mpeg' } }),
+    jsonAnswer({ data: [{ embedding: [1, 2] }] }),
+    new Response('{"error":{"message":"no"}}', {
+      status: 400,
+      headers: { 'content-type': 'application/json' },
+    }),
+  ])
+    expect((await filter.answer!(response, request)).status).toBe(response.status);
+});
+
+it('keeps the numbers of a body that a hook writes', async () => {
+  const answer = '{"action":"replace","body":{"model":"m","seed":12345678901234567890}}';
+  const { filter } = filterOf(async () => new Response(answer));
+  const body = await filter.request!(asked().request, BODY);
+  expect(new TextDecoder().decode(body!)).toBe('{"model":"m","seed":12345678901234567890}');
+});
+
+it('sees the result of a job in each form', async () => {
+  const hide = async (_: string, init: RequestInit) => {
+    const { text } = JSON.parse(String(init.body));
+    return Response.json({ action: 'replace', text: text.replaceAll('SECRET', '***') });
+  };
+  const filter = hooks({
+    settings: SETTINGS,
+    post: () => (url, init) => hide(url, init),
+    objects: null as never,
+    log: () => {},
+  })!;
+  const { request } = asked();
+  const job: SettlingJob = {
+    ...request,
+    jobType: 'engine_request',
+    fenceToken: 1,
+    payload: async () => null,
+  };
+  const events = ['SEC', 'RET!']
+    .map((content) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`)
+    .join('');
+  for (const result of [
+    { response: { status: 200, body: events } },
+    { completion: { choices: [{ index: 0, message: { content: 'SECRET' } }] } },
+    { job_type: 'runpod', output: [{ choices: [{ tokens: ['SEC', 'RET'] }] }, events] },
+    { response: { status: 200, body: { content: [{ type: 'tool_use', input: { a: 'SECRET' } }] } } },
+  ]) {
+    const changed = JSON.stringify(await filter.settled!(result, job));
+    expect(changed).toContain('***');
+    expect(changed).not.toContain('RET');
+  }
+});
+
+describe('the example of a receiver', () => {
+  let child: ChildProcess;
+  let filter: Filter;
+  beforeAll(async () => {
+    const env = { ...process.env, HOOK_SECRET: SECRET, PORT: '0' };
+    child = spawn(process.execPath, ['examples/hook-receiver.mjs'], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = await once(child.stdout!, 'data');
+    const url = `private:${/http:\S+/.exec(String(line))![0]}/`;
+    filter = hooks({
+      settings: { ...SETTINGS, HOOK_BEFORE: url, HOOK_AFTER: url },
+      post: createPost(),
+      objects: null as never,
+      log: () => {},
+    })!;
+  });
+  afterAll(() => child.kill());
+
+  it('masks and refuses, and takes what is signed alone', async () => {
+    const { request } = asked();
+    const body = new TextEncoder().encode('{"messages":[{"content":"I am ada@example.com"}]}');
+    const masked = await filter.request!(request, body);
+    expect(new TextDecoder().decode(masked!)).toBe('{"messages":[{"content":"I am [address]"}]}');
+    const refused = new TextEncoder().encode('{"messages":[{"content":"The password?"}]}');
+    await expect(filter.request!(request, refused)).rejects.toMatchObject({ status: 400, code: 'policy' });
+    const answer = await filter.answer!(
+      jsonAnswer({ choices: [{ message: { content: 'Ask a@b.de.' } }] }),
+      request,
+    );
+    expect(await answer.text()).toContain('Ask [address]');
+  });
+});
+
+describe('the settings of hooks', () => {
+  it('say what is wrong with them, and repeat no address', () => {
+    expect(parseHookAddress('private:http://127.0.0.1:9000/b')).toEqual({
+      url: 'http://127.0.0.1:9000/b',
+      reach: 'private',
+    });
+    for (const wrong of ['http://a.test/?key=s3', 'ftp://a.test/s3', 'https://u:s3@a.test/', 's3'])
+      expect(() => parseHookAddress(wrong)).toThrow(/^(?!.*s3)expected/);
+    expect(() => checkOnFailure('ajar')).toThrow('expected open or closed');
+    expect(hookSettingsProblem({ before: 'https://a.test/' })).toContain(
+      'QUEUE_HOOK_BEFORE needs QUEUE_HOOK_SECRET',
+    );
+    expect(hookSettingsProblem({ secret: 'short' })).toContain('QUEUE_HOOK_SECRET must be');
+    expect(hookSettingsProblem({})).toBeNull();
+  });
+});
