@@ -51,6 +51,7 @@ export async function filteredBody(
   asked: FilteredRequest,
   body: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer> | null> {
+  if (body.byteLength === 0) return null;
   try {
     return await filterRequest(filters, asked, body);
   } catch (error) {
