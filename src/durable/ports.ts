@@ -21,7 +21,7 @@ export interface Alarm {
  * The version of the tables of all objects together, stored in each database. A release that changes any table raises
  * it and adds the step that brings an older table there.
  */
-export const STATE_VERSION = 29;
+export const STATE_VERSION = 30;
 
 /** The oldest version whose tables are brought up to date. */
 export const OLDEST_VERSION = 25;

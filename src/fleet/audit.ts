@@ -15,6 +15,8 @@ export interface AuditBegin {
   /** The entry's random id, chosen by the gateway, so that a repeated call is recorded once. */
   id: string;
   actor: string | null;
+  /** Whom the actor's issuer says it is; null: the actor is a token. */
+  subject: string | null;
   tenant: string | null;
   action: AuditAction;
   target: string;
@@ -118,7 +120,14 @@ export class Audit {
         );
       }
       const [was, is] = [shown(before), shown(after)];
-      const entry = { actor: null, tenant: null, target: name, before: was, route: 'token file' };
+      const entry = {
+        actor: null,
+        subject: null,
+        tenant: null,
+        target: name,
+        before: was,
+        route: 'token file',
+      };
       const action = actionOf(was, is);
       const end = { outcome: 'done', after: is, error: null } as const;
       this.#add({ ...entry, id: crypto.randomUUID(), action, queue_id: queueId }, end, now);
@@ -131,17 +140,10 @@ export class Audit {
     { route, queueId, now }: { route: string; queueId: string; now: number },
   ): void {
     const [was, is] = [before && withoutHash(before), withoutHash(entry)];
-    const who = {
-      actor: entry.name,
-      tenant: null,
-      target: entry.name,
-      before: was,
-      route,
-      queue_id: queueId,
-    };
+    const who = { actor: entry.name, subject: entry.oidc?.subject ?? null, tenant: null, target: entry.name };
     const action = before === null ? 'person.join' : 'person.change';
     const end = { outcome: 'done', after: is, error: null } as const;
-    this.#add({ ...who, id: crypto.randomUUID(), action }, end, now);
+    this.#add({ ...who, id: crypto.randomUUID(), action, before: was, route, queue_id: queueId }, end, now);
   }
 
   #add(entry: AuditBegin, end: Omit<AuditEnd, 'outcome'> & { outcome: AuditOutcome }, now: number): void {
@@ -150,11 +152,12 @@ export class Audit {
     const nth = Number(last?.nth ?? 0) + 1;
     this.#sql.exec(
       `INSERT INTO audit
-         (id, at, actor, tenant, action, nth, target, before, after, outcome, error, ended_at, route, queue_id)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+         (id, at, actor, subject, tenant, action, nth, target, before, after, outcome, error, ended_at, route, queue_id)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
       entry.id,
       now,
       entry.actor,
+      entry.subject,
       entry.tenant,
       action,
       nth,
@@ -203,6 +206,7 @@ function entryOf(row: Row): AuditEntry {
     seq: Number(row.seq),
     at: new Date(Number(row.at)).toISOString(),
     actor: text('actor'),
+    subject: text('subject'),
     tenant: text('tenant'),
     action: text('action') as AuditAction,
     target: String(row.target),

@@ -91,6 +91,7 @@ export const FLEET_TABLES: readonly string[] = [
      id TEXT NOT NULL UNIQUE,
      at INTEGER NOT NULL,
      actor TEXT,
+     subject TEXT,
      tenant TEXT,
      action TEXT NOT NULL,
      nth INTEGER NOT NULL,
@@ -135,4 +136,5 @@ export const FLEET_TABLES: readonly string[] = [
 export const FLEET_TABLE_STEPS: TableSteps = {
   28: [`ALTER TABLE requests ADD COLUMN alias TEXT`, `ALTER TABLE requests ADD COLUMN fallback TEXT`],
   29: [`DROP TABLE responses`],
+  30: [`ALTER TABLE audit ADD COLUMN subject TEXT`],
 };

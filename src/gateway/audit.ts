@@ -36,6 +36,7 @@ export async function audited<T>(
   const entry = {
     id,
     actor: token?.name ?? null,
+    subject: token?.oidc?.subject ?? null,
     tenant: tenantOf(token),
     action,
     target,

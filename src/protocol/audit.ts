@@ -50,6 +50,8 @@ export const AuditEntry = z.object({
   at: z.string(),
   /** The name of the token; null if none was required, or if a token file or `TOKENS` changed. */
   actor: z.string().nullable(),
+  /** The subject (`sub`) of the person who acted, as their OpenID Connect issuer names them; null: a token acted. */
+  subject: z.string().nullable(),
   /** The tenant of the token. */
   tenant: z.string().nullable(),
   action: z.enum(AUDIT_ACTIONS),

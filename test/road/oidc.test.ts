@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AuditEntry, TokenView } from '../../src/protocol/index.ts';
 import { CLIENT_ID, type RunningIssuer, seconds, startIssuer } from '../support/oidc-provider.ts';
 import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
 import { cli, type QueueProcess, startQueue, stateFolder, tearDown } from '../support/road.ts';
 
 /** JWTs of a real issuer as tokens of a real queue. */
@@ -30,7 +31,7 @@ function settings(rules: unknown = RULES) {
     QUEUE_OIDC_ISSUER: issuer.issuer,
     QUEUE_OIDC_CLIENT_ID: CLIENT_ID,
     QUEUE_OIDC_RULES: JSON.stringify(rules),
-    QUEUE_TOKENS: 'admin:operators-token',
+    QUEUE_TOKENS: 'admin:operators-token,gateway:gateways-token',
   };
 }
 
@@ -196,12 +197,25 @@ describe('a person', () => {
     const { entries } = (await (await ask('operators-token', '/api/audit?target=oidc:7')).json()) as {
       entries: AuditEntry[];
     };
-    expect(entries.map(({ action, actor }) => [action, actor])).toEqual([
-      ['person.change', 'oidc:7'],
-      ['person.join', 'oidc:7'],
+    expect(entries.map(({ action, actor, subject }) => [action, actor, subject])).toEqual([
+      ['person.change', 'oidc:7', '7'],
+      ['person.join', 'oidc:7', '7'],
     ]);
     expect(entries[1]!.after).toMatchObject({ oidc: { issuer: issuer.issuer, subject: '7' } });
     expect(JSON.stringify(entries)).not.toContain('sha256');
+  });
+
+  it('is named in the audit with their subject for what they do', async () => {
+    const jwt = await of('10', ['admins'], { email: 'boss@example.com' });
+    await fetch(`${queue.url}/api/tokens`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${jwt}` },
+      body: JSON.stringify({ name: 'of-a-person', scopes: ['submit'] }),
+    });
+    const page = await ask('operators-token', '/api/audit?target=of-a-person');
+    expect(((await page.json()) as { entries: AuditEntry[] }).entries).toEqual([
+      expect.objectContaining({ actor: 'oidc:boss@example.com', subject: '10', action: 'token.create' }),
+    ]);
   });
 
   it('is refused once revoked, though the token is good, until the access is given back', async () => {
@@ -244,6 +258,21 @@ describe('an issuer that is away', () => {
     expect(own.status).toBe(200);
     issuer = await startIssuer({ port });
   });
+});
+
+it('is the same person at a gateway apart, and revoked there within a second', async () => {
+  const port = await freePort();
+  const gateway = cli(['gateway', '--queue', queue.url, '--port', String(port)], {
+    GATEWAY_TOKEN: 'gateways-token',
+  });
+  await gateway.waitForLine(/listening at/);
+  const jwt = await of('11', ['ml']);
+  const there = () =>
+    fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${jwt}` } });
+  expect((await there()).status).toBe(200);
+  expect(await entryOf('oidc:11')).toMatchObject({ tenant: 'research' });
+  await ask('operators-token', '/api/tokens/oidc:11', { method: 'DELETE' });
+  await until(async () => (await there()).status === 403, 'the gateway refuses the person');
 });
 
 it('refuses settings that cannot be used, by their names', async () => {

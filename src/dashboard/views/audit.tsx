@@ -114,7 +114,9 @@ const COLUMNS: Column<AuditEntry>[] = [
       entry.actor === null ? (
         <span class="dim">{actorInWords(entry)}</span>
       ) : (
-        <Only name="actor" value={entry.actor} />
+        <span title={entry.subject === null ? undefined : `subject ${entry.subject}`}>
+          <Only name="actor" value={entry.actor} />
+        </span>
       ),
   },
   {

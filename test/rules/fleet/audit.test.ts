@@ -31,7 +31,10 @@ function harness() {
       route: 'r',
       queue_id: 'q',
     } as const;
-    fleet.rules.audit.begin({ id, actor: 'operator', tenant: 'ops', ...deed, ...more }, fleet.nowMs);
+    fleet.rules.audit.begin(
+      { id, actor: 'operator', subject: null, tenant: 'ops', ...deed, ...more },
+      fleet.nowMs,
+    );
     return id;
   };
   const end = (id: string, outcome: 'done' | 'refused' | 'failed' = 'done', after: unknown = null) =>
@@ -52,6 +55,7 @@ describe('an action', () => {
       seq: 1,
       at: '2026-01-01T00:00:00.000Z',
       actor: 'operator',
+      subject: null,
       tenant: 'ops',
       action: 'token.revoke',
       target: 'team-a',

@@ -13,6 +13,7 @@ it('records of requests from version 27 stay, and newer ones say which alias was
     fleet.database.exec(`ALTER TABLE requests DROP COLUMN ${column}`);
   // Version 29 drops the table in which earlier ones kept which engine has which response.
   fleet.database.exec(`CREATE TABLE responses (id TEXT)`);
+  fleet.database.exec(`ALTER TABLE audit DROP COLUMN subject`);
   fleet.database.exec(`UPDATE schema_version SET version = 27`);
   fleet.restart();
   fleet.rules.record([], undefined, [ended('after', { alias: 'gpt-4o', fallback: 'failed' })]);
