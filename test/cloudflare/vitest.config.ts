@@ -14,6 +14,7 @@ const ROAD = [
   'job-stream',
   'large',
   'large-responses',
+  'oidc',
   'openai-client',
   'responses-background',
   'responses-socket',
