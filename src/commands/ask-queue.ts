@@ -57,7 +57,7 @@ export async function askQueue(
 /** Returns the error of a command whose queue did not answer. */
 export function unreachable(url: string, error: Error): UnreachableQueue {
   return new UnreachableQueue(
-    `The queue at ${url} cannot be reached: ${reasonOf(error)}. Start one with "npm start", or give its --url.`,
+    `The queue at ${url} cannot be reached: ${reasonOf(error)}. Start one with "npx worker-vllm up", or give its --url.`,
   );
 }
 

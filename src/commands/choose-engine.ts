@@ -41,8 +41,8 @@ export function withEngine(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 /** The hint on how to leave the simulator. */
 const REAL_ENGINE_HINT = `
   Answers are SIMULATED: no model runs here. For real ones, either
-    VLLM_MODEL=Qwen/Qwen3-0.6B npm start             serves a model with vLLM (pip install vllm)
-    ENGINE_URL=http://127.0.0.1:11434 npm start      attaches to an engine that runs (vLLM, Ollama, llama.cpp)
+    VLLM_MODEL=Qwen/Qwen3-0.6B npx worker-vllm up          serves a model with vLLM (pip install vllm)
+    ENGINE_URL=http://127.0.0.1:11434 npx worker-vllm up   attaches to an engine that runs (vLLM, Ollama, llama.cpp)
 `;
 
 function announcementOf({ engine, url, model }: ReturnType<typeof readEngineConfiguration>): string {

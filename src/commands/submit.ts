@@ -72,7 +72,7 @@ function explained(error: QueueError): UserError {
     const said = error.cause
       ? error.message.replace(/\(.*\)\.$/s, () => `(${reasonOf(error.cause)}).`)
       : error.message;
-    return new UserError(`${said} Start one with "npm start", or give its --url.`);
+    return new UserError(`${said} Start one with "npx worker-vllm up", or give its --url.`);
   }
   return refusal(error.status, error.message, 'submit');
 }

@@ -211,7 +211,9 @@ describe('worker-vllm top', () => {
   it('says what is wrong: no queue there, or a token that may not look', async () => {
     const nowhere = await top('--url', 'http://127.0.0.1:9');
     expect(await nowhere.ended).toEqual([2, null]);
-    expect(nowhere.printed()).toMatch(/^The queue at http:\/\/127.0.0.1:9 cannot be reached: .*npm start/);
+    expect(nowhere.printed()).toMatch(
+      /^The queue at http:\/\/127.0.0.1:9 cannot be reached: .*npx worker-vllm up/,
+    );
     const denied = await top('--url', road.url, '--token', 'wrong');
     expect(await denied.ended).toEqual([6, null]);
     expect(denied.printed()).toMatch(
