@@ -8,14 +8,7 @@ import { commandLine } from './command-line.ts';
 import { packTarball } from './pack.ts';
 import { readSource, type Source } from './release/checks.ts';
 import { writeChecksums } from './release/checksums.ts';
-import {
-  buildImage,
-  IMAGE_KINDS,
-  type Image,
-  type ImageKind,
-  imageName,
-  requireDocker,
-} from './release/images.ts';
+import { buildImage, IMAGE_KINDS, type Image, type ImageKind, requireDocker } from './release/images.ts';
 import { releaseNotes } from './release/notes.ts';
 import { buildPython, packChart } from './release/packages.ts';
 import { publishing } from './release/publishing.ts';
@@ -26,6 +19,8 @@ import { tryPackage } from './release/try-package.ts';
 
 const root = join(import.meta.dirname, '..');
 const folder = join(root, 'release');
+/** As build.sh and deploy/docker-bake.hcl name the worker's image. */
+const imageName = process.env.IMAGE_NAME || 'ghcr.io/worker-vllm/worker-vllm';
 
 const command = commandLine('npm run release --', 'makes all files of a release of this commit, in release/')
   .argument('[version]', 'the version that package.json must have; left out: any')
@@ -57,9 +52,8 @@ async function release(): Promise<void> {
   const images: Image[] = [];
   for (const kind of kinds) {
     say(`building the image of the ${kind}`);
-    const { version, commit } = source;
     const more = options.dockerBuild.split(' ').filter(Boolean);
-    images.push(await buildImage(kind, { root, version, commit, into: folder, packageBom: bom, more }));
+    images.push(await buildImage(kind, { ...source, root, imageName, into: folder, packageBom: bom, more }));
   }
   if (images.length > 0) writeJson(join(folder, 'images/digests.json'), images);
   writeNotes(source, images);
@@ -91,7 +85,7 @@ function report(source: Source, images: Image[], sizes: Record<string, number>):
   if (images.length === 0) {
     console.log('\nImages are left out: "npm run release -- --images" builds them where a Docker daemon is.');
   }
-  console.log(`\n${publishing(source, images, Object.keys(sizes), imageName())}`);
+  console.log(`\n${publishing(source, images, Object.keys(sizes), imageName)}`);
 }
 
 function kilobytes(bytes: number): string {

@@ -24,6 +24,8 @@ export interface Image {
 
 export interface ImageBuild {
   root: string;
+  /** Of the worker's image, without a tag. */
+  imageName: string;
   version: string;
   commit: string;
   /** The release's folder. */
@@ -31,41 +33,34 @@ export interface ImageBuild {
   /** The bill of materials of the package: its programs are in the images too. */
   packageBom: Bom;
   /** More arguments for `docker build`. */
-  more: string[];
+  more: readonly string[];
 }
 
 /**
  * Builds an image, saves it as `docker load` takes it in `images/`, and lists what is in it in `sbom/`.
- * @throws UserError where no daemon answers, or a build fails, whose output has been shown
+ * @throws UserError where a build fails, whose output has been shown
  */
-export async function buildImage(
-  kind: ImageKind,
-  { root, version, commit, into, packageBom, more }: ImageBuild,
-): Promise<Image> {
+export async function buildImage(kind: ImageKind, build: ImageBuild): Promise<Image> {
+  const { root, imageName, version, commit, into, more } = build;
   const { suffix, file } = IMAGES[kind];
-  const name = `${imageName()}${suffix}`;
-  const tag = `${name}:${version}`;
-  const built = spawnSync(
+  const name = `${imageName}${suffix}:${version}`;
+  const { status } = spawnSync(
     'docker',
     [
-      ...['build', '--platform', 'linux/amd64', '--file', file, '--tag', tag],
+      ...['build', '--platform', 'linux/amd64', '--file', file, '--tag', name],
       ...['--build-arg', `VERSION=${version}`, '--build-arg', `REVISION=${commit}`],
       ...more,
       '.',
     ],
     { cwd: root, env: { ...process.env, DOCKER_BUILDKIT: '1' }, stdio: ['ignore', 2, 2] },
   );
-  if (built.status !== 0) throw new UserError(`docker build of ${file} failed, as shown above.`);
+  if (status !== 0) throw new UserError(`docker build of ${file} failed, as shown above.`);
   for (const folder of ['images', 'sbom']) mkdirSync(join(into, folder), { recursive: true });
   const archive = join(into, 'images', `worker-vllm${suffix}-${version}.tar`);
-  execFileSync('docker', ['save', '--output', archive, tag]);
-  await listContents(
-    root,
-    archive,
-    join(into, 'sbom', `worker-vllm${suffix}-${version}.image.cdx.json`),
-    packageBom,
-  );
-  return { name: tag, id: idOf(archive) };
+  execFileSync('docker', ['save', '--output', archive, name]);
+  const list = join(into, 'sbom', `worker-vllm${suffix}-${version}.image.cdx.json`);
+  await listContents(archive, list, { ...build, imageName: `${imageName}${suffix}` });
+  return { name, id: idOf(archive) };
 }
 
 /** @throws UserError where no daemon answers */
@@ -78,11 +73,6 @@ export function requireDocker(): void {
   }
 }
 
-/** The worker's image without a tag, as build.sh and docker-bake.hcl name it. */
-export function imageName(): string {
-  return process.env.IMAGE_NAME || 'ghcr.io/worker-vllm/worker-vllm';
-}
-
 /** An archive names the configuration by its digest, in one of two forms by Docker's version. */
 function idOf(archive: string): string {
   const manifest = execFileSync('tar', ['-xOf', archive, 'manifest.json'], { encoding: 'utf8' });
@@ -93,18 +83,16 @@ function idOf(archive: string): string {
  * Syft finds the packages of the system, of Python and of npm. It does not see what our bundles are made of, which is
  * added.
  */
-async function listContents(root: string, archive: string, path: string, packageBom: Bom): Promise<void> {
-  const syft = join(await releaseTools(root, 'requirements-images.txt'), 'syft');
-  execFileSync(
-    syft,
-    ['scan', `docker-archive:${archive}`, '--quiet', '--output', `cyclonedx-json@1.5=${path}`],
-    {
-      env: { ...process.env, SYFT_CHECK_FOR_APP_UPDATE: 'false' },
-      stdio: ['ignore', 'ignore', 'inherit'],
-    },
-  );
+async function listContents(archive: string, path: string, build: ImageBuild): Promise<void> {
+  const syft = join(await releaseTools(build.root, 'requirements-images.txt'), 'syft');
+  const named = ['--source-name', build.imageName, '--source-version', build.version];
+  const form = `cyclonedx-json@1.5=${path}`;
+  execFileSync(syft, ['scan', `docker-archive:${archive}`, '--quiet', ...named, '--output', form], {
+    env: { ...process.env, SYFT_CHECK_FOR_APP_UPDATE: 'false' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   const bom: Bom = JSON.parse(readFileSync(path, 'utf8'));
-  const own = packageBom.components.filter(({ scope }) => scope === 'required');
-  bom.components = [...(bom.components ?? []), ...own];
+  const bundled = build.packageBom.components.filter(({ scope }) => scope === 'required');
+  bom.components = [...(bom.components ?? []), ...bundled];
   writeFileSync(path, `${JSON.stringify(bom, null, 2)}\n`);
 }

@@ -21,7 +21,10 @@ export function publishing(
       .map((path) => `release/${path}`)
       .join(' ')}`,
     ...under('helm').map((path) => `helm push release/${path} oci://${registry}/charts`),
-    ...images.map(({ name }) => `docker push ${name}`),
+    ...images.map(({ name }) => {
+      const latest = name.replace(/[^:]+$/, 'latest');
+      return `docker push ${name} && docker tag ${name} ${latest} && docker push ${latest}`;
+    }),
   ];
   const first = isDated
     ? 'These commands publish it:'

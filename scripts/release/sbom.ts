@@ -22,6 +22,7 @@ interface Component {
   scope?: 'required' | 'excluded';
   purl?: string;
   licenses?: unknown[];
+  externalReferences?: { type: string; url: string }[];
   properties?: unknown[];
 }
 
@@ -58,6 +59,8 @@ export function packageBom(root: string, committedAt: number): Bom {
     );
   }
   for (const component of bom.components) {
+    // npm passes on what packages name, such as git@example.com:a/b, which the form does not allow.
+    component.externalReferences = component.externalReferences?.filter(({ url }) => URL.canParse(url));
     component.scope = shipped.has(component['bom-ref']) ? 'required' : 'excluded';
     if (!component.licenses?.length) {
       throw new UserError(

@@ -98,6 +98,8 @@ describe('npm run release', () => {
     const direct = Object.entries<string>(manifest.dependencies).map((entry) => entry.join('@'));
     expect(direct.filter((ref) => !scopes.has(ref))).toEqual([]);
     expect(bom.components.filter(({ licenses }) => !licenses?.length)).toEqual([]);
+    const links = bom.components.flatMap(({ externalReferences = [] }) => externalReferences);
+    expect(links.filter(({ url }) => !URL.canParse(url))).toEqual([]);
     const tarball = made(`npm/worker-vllm-${manifest.version}.tgz`);
     const texts = execFileSync('tar', ['-xzOf', tarball, 'package/dist/programs/licenses.txt'], {
       encoding: 'utf8',

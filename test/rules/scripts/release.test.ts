@@ -76,13 +76,14 @@ describe('what publishes a release', () => {
 
   it('is a command for each place, with the files that were made', () => {
     const image = { name: 'registry.example.com/me/it-queue:1.2.0', id: 'sha256:a' };
+    const latest = 'registry.example.com/me/it-queue:latest';
     const text = publishing(source, [image], files, 'registry.example.com/me/it');
     expect(text.split('\n').slice(2)).toEqual([
       `  git tag v1.2.0 ${COMMIT} && git push origin v1.2.0`,
       '  npm publish release/npm/p-1.2.0.tgz',
       '  twine upload release/python/p.tar.gz release/python/p.whl',
       '  helm push release/helm/c-1.2.0.tgz oci://registry.example.com/me/charts',
-      '  docker push registry.example.com/me/it-queue:1.2.0',
+      `  docker push ${image.name} && docker tag ${image.name} ${latest} && docker push ${latest}`,
     ]);
   });
 
