@@ -12,9 +12,10 @@ const app = inject('app');
 afterAll(tearDown);
 
 describe('the published package', () => {
-  it('has the command, what it runs and the types of its exports, and nothing else', () => {
+  it('has the command, what it runs, the types of its exports and the documents, and nothing else', () => {
     const expected = [
-      /^(?:README\.md|LICENSE|CHANGELOG\.md|package\.json)$/,
+      /^(?:README\.md|LICENSE|CHANGELOG\.md|llms\.txt|package\.json)$/,
+      /^docs\/(?:decisions\/)?[\w-]+\.md$/,
       /^bin\/worker-vllm\.js$/,
       /^dist\/[\w/-]+\.js(?:\.map)?$/,
       /^dist\/programs\/(?:licenses\.txt|dashboard\.bin)$/,
@@ -25,6 +26,7 @@ describe('the published package', () => {
     for (const name of ['cli', 'worker', 'supervisor', 'simulator']) {
       expect(contents).toContain(`dist/programs/${name}.js`);
     }
+    expect(contents).toContain('docs/http.md');
     expect(contents).toContain('dist/client/index.d.ts');
     expect(contents).toContain('dist/programs/dashboard.bin');
   });
