@@ -51,7 +51,7 @@ function makePackage(): void {
     ...manifest
   } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   rmSync(FOLDER, { recursive: true, force: true });
-  for (const path of ['README.md', 'LICENSE', 'CHANGELOG.md', ...globSync(manifest.files, { cwd: root })]) {
+  for (const path of ['README.md', 'LICENSE', ...globSync(manifest.files, { cwd: root })]) {
     cpSync(join(root, path), join(FOLDER, path), { recursive: true });
   }
   const installed = Object.fromEntries(INSTALLED.map((name) => [name, dependencies[name]]));

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, inject, it } from 'vitest';
 import { freePort } from '../support/ports.ts';
@@ -26,7 +26,8 @@ describe('the published package', () => {
     for (const name of ['cli', 'worker', 'supervisor', 'simulator']) {
       expect(contents).toContain(`dist/programs/${name}.js`);
     }
-    expect(contents).toContain('docs/http.md');
+    const pages = [...readFileSync('llms.txt', 'utf8').matchAll(/\]\(([^)]+)\)/g)].map(([, path]) => path!);
+    expect(pages.filter((path) => !contents.includes(path))).toEqual([]);
     expect(contents).toContain('dist/client/index.d.ts');
     expect(contents).toContain('dist/programs/dashboard.bin');
   });
