@@ -14,7 +14,7 @@ export function addTokenCommands(program: Command): void {
     .description('Create a token and print it, this once: the queue stores only its SHA-256.')
     .requiredOption(
       '--scope <scopes>',
-      'what the token may do: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); join several with +',
+      'what the token may do: submit (send requests and jobs), read (look at everything), worker, launcher or gateway (be one), or admin (everything); join several with +',
       scopes,
     )
     .option('--name <name>', 'name of its user, and the tenant of its jobs')
@@ -59,13 +59,14 @@ export function addTokenCommands(program: Command): void {
 }
 
 function withPlace(command: Command): Command {
-  return withStateOption(command)
+  return withStateOption(command.optionsGroup('Where the tokens are:'))
     .option('--url <url>', 'address of a running queue, instead of the folder; the only way on Cloudflare')
     .option('--token <token>', 'with --url: a token with the scope admin (variable CASOLA_API_TOKEN)');
 }
 
 function withTerms(command: Command): Command {
   command
+    .optionsGroup('What it may use:')
     .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
     .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
     .option('--expires <when>', 'when it expires: 90d, 12h, or a date')
@@ -74,6 +75,7 @@ function withTerms(command: Command): Command {
     .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)')
     .option('--store <policy>', 'whether its responses are stored: allow (default), off (when asked) or deny')
     .option('--stored-bytes <number>', 'most bytes of responses and conversations that its tenant may store');
+  command.optionsGroup('Limits and budgets:');
   for (const { flag, help } of LIMIT_FLAGS) command.option(`${flag} <number>`, help);
   return command;
 }

@@ -113,8 +113,8 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
   return report;
 }
 
-/** Opens a database for reading. SQLite creates files beside it, unless an option says that there is no writer. */
-function openToRead(path: string): DatabaseSync {
+/** Opens a database of a queue for reading, also while the queue runs. SQLite creates files beside it, unless an option says that there is no writer. */
+export function openToRead(path: string): DatabaseSync {
   const location = pathToFileURL(path);
   if (!existsSync(`${path}-wal`)) location.searchParams.set('immutable', '1');
   return openDatabase(location, { readOnly: true, timeout: 1000 });

@@ -60,7 +60,7 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
 /** Runs `token set`: changes limits, models, routes, priorities, weight or end; the secret stays. @throws UserError */
 export async function runTokenSet(name: string, options: PlaceOptions & TermOptions): Promise<number> {
   const place = placeOf(options);
-  const token = (await place.list()).find((one) => one.name === name);
+  const token = (await place.list()).tokens.find((one) => one.name === name);
   if (!token) throw new UserError(`There is no token named "${name}".`);
   const limits = limitsIn(options, token.limits);
   const changes = {
@@ -85,19 +85,19 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
 /** Runs `token list` and `token show`. */
 export async function runTokenList(name: string | undefined, options: PlaceOptions & { json?: boolean }) {
   const place = placeOf(options);
-  const all = await place.list();
+  const { tokens: all, areUsesKnown } = await place.list();
   const shown = name === undefined ? all : all.filter((token) => token.name === name);
   if (name !== undefined && shown.length === 0) throw new UserError(`There is no token named "${name}".`);
   const text = options.json
     ? JSON.stringify(name === undefined ? shown : shown[0], null, 2)
-    : table(shown, place);
+    : table(shown, areUsesKnown);
   print(text);
-  if (!options.json && !place.knowsUse && shown.length > 0) printNote(USE_HINT);
+  if (!areUsesKnown && shown.length > 0) printNote(USE_HINT);
   return 0;
 }
 
 const USE_HINT =
-  'When each was last used is known to the queue that runs: add --url http://127.0.0.1:8788 and --token with the scope admin.';
+  'The database of the queue that says when each token was last used cannot be read: "worker-vllm state check" says why.';
 
 /**
  * Runs `token rotate`: makes another secret and shows it as `token create` does; the old one is refused from now on.
@@ -135,7 +135,7 @@ export async function runTokenRevoke(
 /** Returns the tenant of a token. @throws UserError if jobs of other tokens would be cancelled with its own */
 async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOptions): Promise<string> {
   if (url === undefined) throw new UserError('--cancel asks a queue that runs: name it with --url.');
-  const all = await place.list();
+  const { tokens: all } = await place.list();
   const token = all.find((one) => one.name === name);
   if (!token) throw new UserError(`There is no token named "${name}".`);
   const others = all.filter((one) => one.tenant === token.tenant && one.name !== name);
@@ -287,7 +287,7 @@ function timeIn(text: string, now: number): string {
   throw new UserError(`--expires "${text}": expected a time to come, such as 90d, 12h or 2027-01-31.`);
 }
 
-function table(tokens: readonly TokenView[], { knowsUse }: TokenPlace): string {
+function table(tokens: readonly TokenView[], areUsesKnown: boolean): string {
   if (tokens.length === 0) return 'There are no tokens here yet.';
   const day = (text: string | null, none: string) => text?.slice(0, 16).replace('T', ' ') ?? none;
   const rows = tokens.map(
@@ -299,11 +299,20 @@ function table(tokens: readonly TokenView[], { knowsUse }: TokenPlace): string {
       routes?.join(',') ?? 'all',
       termsText(terms),
       day(expires_at, 'never'),
-      ...(knowsUse ? [day(last_used_at, 'never')] : []),
+      ...(areUsesKnown ? [day(last_used_at, 'never')] : []),
     ],
   );
   return columns([
-    ['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'LIMITS', 'EXPIRES', ...(knowsUse ? ['LAST USED'] : [])],
+    [
+      'NAME',
+      'SCOPES',
+      'TENANT',
+      'MODELS',
+      'ROUTES',
+      'LIMITS',
+      'EXPIRES',
+      ...(areUsesKnown ? ['LAST USED'] : []),
+    ],
     ...rows.map((row) => row.map(clean)),
   ]).join('\n');
 }

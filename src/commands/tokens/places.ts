@@ -7,20 +7,26 @@ import {
   type TokenChanges,
   type TokenEntry,
 } from '../../settings/token-entry.ts';
+import { readTokenUses } from '../../state/token-uses.ts';
 import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../state/tokens.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
 /** A place that stores tokens: the state folder of a queue, or a running queue, which is called over HTTP. */
 export interface TokenPlace {
   create(name: string, bounds: TokenBounds): Promise<NewSecret>;
-  list(): Promise<TokenView[]>;
+  list(): Promise<Listed>;
   set(name: string, changes: TokenChanges): Promise<void>;
   rotate(name: string): Promise<NewSecret>;
   revoke(name: string): Promise<void>;
   /** The sentence for a person whose token was made. */
   note: string;
-  /** Whether the place knows when each token was last used. */
-  knowsUse: boolean;
+}
+
+/** The tokens of a place. */
+interface Listed {
+  tokens: TokenView[];
+  /** Whether it is known when each token was last used. */
+  areUsesKnown: boolean;
 }
 
 /** A new secret, which is shown only once. */
@@ -30,13 +36,17 @@ export type NewSecret = Pick<NewToken, 'token' | 'name'>;
 export function tokensOfFolder(stateDir: string): TokenPlace {
   return {
     note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,
-    knowsUse: false,
     create: async (name, { scopes, ...bounds }) => {
       const { token, entry } = makeToken(name, scopes, bounds);
       await storeToken(stateDir, { ...entry, created_at: new Date().toISOString() });
       return { token, name };
     },
-    list: async () => (await readTokenFile(stateDir)).map(viewOf),
+    list: async () => {
+      const entries = await readTokenFile(stateDir);
+      const uses = readTokenUses(stateDir);
+      const tokens = entries.map((entry) => viewOf(entry, uses?.get(entry.sha256) ?? null));
+      return { tokens, areUsesKnown: uses !== null };
+    },
     set: (name, changes) =>
       changeTokenFile(stateDir, (entries) =>
         entries.map((own) => (own === found(entries, name) ? changedEntry(own, changes) : own)),
@@ -60,9 +70,8 @@ export function tokensOfQueue(target: QueueTarget): TokenPlace {
   const path = (name: string) => `/${encodeURIComponent(name)}`;
   return {
     note: `The queue at ${target.url} keeps its SHA-256.`,
-    knowsUse: true,
     create: (name, bounds) => ask('', { method: 'POST', body: { name, ...bounds } }),
-    list: async () => (await ask<{ tokens: TokenView[] }>('')).tokens,
+    list: async () => ({ ...(await ask<{ tokens: TokenView[] }>('')), areUsesKnown: true }),
     set: async (name, changes) => void (await ask(path(name), { method: 'PATCH', body: changes })),
     rotate: (name) => ask(`${path(name)}/rotate`, { method: 'POST' }),
     revoke: async (name) => void (await ask(path(name), { method: 'DELETE' })),
@@ -82,7 +91,7 @@ function found(entries: readonly TokenEntry[], name: string): TokenEntry {
   );
 }
 
-function viewOf(entry: TokenEntry): TokenView {
+function viewOf(entry: TokenEntry, lastUsed: number | null): TokenView {
   const { sha256: _, ...bounds } = entry;
   return {
     worker_id: null,
@@ -96,7 +105,7 @@ function viewOf(entry: TokenEntry): TokenView {
     stored_bytes: null,
     created_at: null,
     expires_at: null,
-    last_used_at: null,
+    last_used_at: lastUsed === null ? null : new Date(lastUsed).toISOString(),
     ...bounds,
     tenant: entry.tenant ?? entry.name,
     source: 'file',
