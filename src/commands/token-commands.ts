@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { anyOf } from '../protocol/text.ts';
 import { SCOPES } from '../settings/token-entry.ts';
 import { finish, list, withStateOption } from './command-line.ts';
 import { LIMIT_FLAGS } from './tokens/limit-options.ts';
@@ -83,7 +84,6 @@ function withTerms(command: Command): Command {
 function scopes(text: string): string[] {
   const given = text.split(/[+,]/);
   const unknown = given.find((scope) => !(SCOPES as readonly string[]).includes(scope));
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`expected ${SCOPES.join(', ')}, not "${unknown}".`);
+  if (unknown !== undefined) throw new InvalidArgumentError(`expected ${anyOf(SCOPES)}, not "${unknown}".`);
   return given;
 }

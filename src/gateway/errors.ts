@@ -79,9 +79,10 @@ export function engineResponse(status: number, body: string, contentType: string
 /** Returns the error for a path that exists, but does not have the requested method. */
 export function otherMethod(method: string, path: string, possible: readonly string[]): HttpError {
   const allow = possible.join(', ');
-  return new HttpError(405, `${method} is not possible on ${path}; ${allow} is.`, 'method_not_allowed', {
-    allow,
-  });
+  const are =
+    possible.length === 1 ? `${allow} is` : `${possible.slice(0, -1).join(', ')} and ${possible.at(-1)} are`;
+  const message = `${method} is not possible on ${path}; ${are}.`;
+  return new HttpError(405, message, 'method_not_allowed', { allow });
 }
 
 /** @param variable the environment variable that sets the limit; left out where none does */

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { closestName } from './text.ts';
+import { anyOf, closestName } from './text.ts';
 
 /**
  * Says what a schema finds wrong with a value, for its author: `expected a whole number, not 0.5`. Callers hand it to
@@ -96,7 +96,7 @@ function sizeFault(how: string, bound: unknown, { origin, input }: z.core.$ZodRa
 
 function oneOf(values: readonly string[], input: unknown) {
   const hint = typeof input === 'string' ? didYouMean(input, values) : '';
-  return { expected: `expected ${values.join(', ')}`, given: `${shown(input)}${hint}` };
+  return { expected: `expected ${anyOf(values)}`, given: `${shown(input)}${hint}` };
 }
 
 /** Names the keys that the schema of an object does not have. */

@@ -177,3 +177,8 @@ function inUnits(seconds: number): string {
   if (hours < 24) return `${hours} h ${String(minutes % 60).padStart(2, '0')} min`;
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
+
+/** Joins alternatives: `a, b or c`. */
+export function anyOf(values: readonly string[]): string {
+  return values.length < 2 ? values.join() : `${values.slice(0, -1).join(', ')} or ${values.at(-1)}`;
+}

@@ -268,6 +268,12 @@ describe('mistakes on the command line', () => {
     expect([good.code, good.output]).toEqual([EXIT.ok, expect.stringContaining('as the worker runpod-*')]);
   });
 
+  it('a name that a token cannot have is refused in words', async () => {
+    const { code, output } = await failed(['token', 'create', '--scope', 'read', '--name', '']);
+    expect(code).toBe(EXIT.configuration);
+    expect(output).toContain('--name: must not be empty.');
+  });
+
   it('a model without vLLM is no reason to simulate: it says how to install it', async () => {
     const { code, output } = await failed(['up', '--port', '0', '--state', stateFolder()], {
       VLLM_MODEL: 'Qwen/Qwen3-0.6B',

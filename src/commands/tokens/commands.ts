@@ -1,5 +1,5 @@
 import { UserError } from '../../process/index.ts';
-import { STORE_POLICIES, type TokenView, termsText } from '../../protocol/index.ts';
+import { anyOf, STORE_POLICIES, schemaWords, type TokenView, termsText } from '../../protocol/index.ts';
 import { type Scope, TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { clean, columns, print, printNote } from '../terminal.ts';
@@ -45,7 +45,7 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
   const { scope, workerId } = options;
   const bounds = boundsIn(options, Date.now());
   const { name = randomName(scope) } = options;
-  const parsed = TokenRequest.safeParse({ ...bounds, name });
+  const parsed = TokenRequest.safeParse({ ...bounds, name }, { error: schemaWords });
   if (!parsed.success) {
     const { path, message } = parsed.error.issues[0]!;
     throw new UserError(`${FIELDS[String(path[0])] ?? `--${String(path[0])}`}: ${message}.`);
@@ -199,7 +199,8 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
   const parsed = TokenBounds.safeParse(given);
   if (parsed.success) return parsed.data;
   const field = String(parsed.error.issues[0]?.path[0]);
-  const written = field === 'worker_id' ? workerId : field === 'store' ? store : '';
+  const written =
+    { worker_id: workerId, store, models: models?.join(','), routes: routes?.join(',') }[field] ?? '';
   throw new UserError(
     `${FIELDS[field] ?? field} "${written}": expected ${EXPECTED[field] ?? 'another text'}.`,
   );
@@ -210,7 +211,7 @@ const EXPECTED: Record<string, string> = {
   worker_id: "the id of a worker without blanks, with * for any characters, such as 'runpod-*'",
   models: "names of models, comma-separated, with * for any characters, such as 'qwen-*'",
   routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
-  store: STORE_POLICIES.join(', '),
+  store: anyOf(STORE_POLICIES),
 };
 
 /**

@@ -72,7 +72,7 @@ export function fleetRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, context.req.raw);
       const body = await readValue(context.req.raw, context.env, ACKNOWLEDGE_BYTES);
       const request = parseValue(AcknowledgeRequest, body);
-      if (!request.ok) throw new HttpError(400, `id: ${request.message}`, 'invalid_acknowledgement');
+      if (!request.ok) throw new HttpError(400, request.message, 'invalid_acknowledgement');
       const { id } = request.value;
       const act = async () => {
         const by = context.get('token')?.name ?? null;

@@ -69,10 +69,10 @@ pools:
     expect(spec).toBeNull();
     expect(faults).toEqual([
       '2:1: budgett: is not known here; did you mean budget?',
-      '4:19: providers.here.driver: expected process, docker, kubernetes, runpod, vast, dstack, not "proces"; did you mean process?',
+      '4:19: providers.here.driver: expected process, docker, kubernetes, runpod, vast or dstack, not "proces"; did you mean process?',
       '5:36: providers.pods.max: expected at least 1, not 0',
       '5:39: providers.pods.namespaces: is not known here; did you mean namespace?',
-      '8:13: pools.llama.engine: expected vllm, sglang, llama-cpp, fastdeploy, simulator, external, not "vlm"; did you mean vllm?',
+      '8:13: pools.llama.engine: expected vllm, sglang, llama-cpp, fastdeploy, simulator or external, not "vlm"; did you mean vllm?',
       '9:12: pools.llama.model: expected a text, not 3',
       '10:10: pools.llama.min: min is 4, more than max, 1',
       '11:5: pools.llama.slot: is not known here; did you mean slots?',
