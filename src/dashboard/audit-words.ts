@@ -28,7 +28,7 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
 
 /** Returns the name of the token that acted or, if there is none, the reason. */
 export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route'>): string {
-  return actor ?? (route === 'token file' ? 'a token file' : 'no token asked for');
+  return actor ?? (route === 'token file' ? 'a token file' : 'without a token');
 }
 
 /** The fields that are left out, since the target and the time of the entry show them. */
@@ -64,5 +64,7 @@ function fieldsOf(value: unknown): Record<string, unknown> {
 function valueInWords(value: unknown): string {
   if (value === undefined || value === null) return 'none';
   if (Array.isArray(value)) return value.map(valueInWords).join(' and ');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  if (typeof value !== 'object') return String(value);
+  const fields = Object.entries(value).map(([name, field]) => `${name} ${valueInWords(field)}`);
+  return `(${fields.join(', ')})`;
 }

@@ -126,7 +126,6 @@ describe('signing in', () => {
     await page.getByText('in QUEUE_TOKENS').first().waitFor();
     expect(await page.getByRole('form').count()).toBe(0);
     await page.getByRole('button', { name: 'Make a token' }).click();
-    // Of all that a token may have, the form shows what each one needs.
     const labels = page
       .getByRole('form')
       .getByRole('textbox')
@@ -226,7 +225,7 @@ describe('signing in', () => {
     expect(new URL(page.url()).search).toBe('?action=token.revoke');
     const [saved] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Download as lines' }).click(),
+      page.getByRole('button', { name: 'Download as JSON lines' }).click(),
     ]);
     expect(saved.suggestedFilename()).toBe('audit.jsonl');
     const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\n');

@@ -151,7 +151,7 @@ it('finds jobs by the beginning of their id, and says which filter leaves none',
   await page.getByRole('row', { name: /find-b/ }).waitFor();
   expect(await page.getByRole('row', { name: /other/ }).count()).toBe(0);
   await page.getByRole('combobox', { name: 'State' }).selectOption('expired');
-  await page.getByText('No job fits: id begins with find-, state expired.').waitFor();
+  await page.getByText('No job fits these filters: id begins with find-, state expired.').waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
   await page.getByRole('row', { name: /other/ }).waitFor();
 });
@@ -167,7 +167,7 @@ async function submitIdle(name: string, count: number): Promise<string[]> {
 it('lists every job, however many come between two looks, in the state that it is in', async () => {
   await submitIdle('gap', 5);
   await page.goto(`${queue.url}/jobs?config_id=gap`);
-  await page.getByText('5 jobs, and no more.').waitFor();
+  await page.getByText('These are all 5 jobs.').waitFor();
   await fetch(`${queue.url}/api/jobs/gap-0`, { method: 'DELETE' });
   const jobs = Array.from({ length: 250 }, (_, n) => ({
     ...chatJob(1, { id: `more-${n}` }),
@@ -175,7 +175,7 @@ it('lists every job, however many come between two looks, in the state that it i
   }));
   await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
   await page.getByRole('button', { name: 'Show older ones (100 shown)' }).click();
-  await page.getByText('255 jobs, and no more.').waitFor();
+  await page.getByText('These are all 255 jobs.').waitFor();
   for (const { id } of jobs as { id?: string }[])
     await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
   await page.evaluate('scrollTo(0, document.body.scrollHeight)');
@@ -185,7 +185,7 @@ it('lists every job, however many come between two looks, in the state that it i
 it('takes out of the list what no longer fits its filter', async () => {
   const ids = await submitIdle('leaves', 3);
   await page.goto(`${queue.url}/jobs?config_id=leaves&state=pending`);
-  await page.getByText('3 jobs, and no more.').waitFor();
+  await page.getByText('These are all 3 jobs.').waitFor();
   for (const id of ids) await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
   await page.getByText('No job fits').waitFor();
 });

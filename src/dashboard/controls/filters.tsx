@@ -182,7 +182,7 @@ export function NothingFits({ what, params, fields, children }: NothingProps) {
   const clear = () => filter(Object.fromEntries(set.map(({ name }) => [name, null])));
   return (
     <p class="notice">
-      No {what} fits: {set.map(({ text }) => text).join(', ')}.{' '}
+      No {what} fits these filters: {set.map(({ text }) => text).join(', ')}.{' '}
       <button type="button" onClick={clear}>
         Show all
       </button>

@@ -53,6 +53,7 @@ export function List<Row>(props: ListProps<Row>) {
           {...(pathOf && { pathOf })}
         />
       )}
+      {rows.length === 0 && isLoading && <p class="dim loading">Loading …</p>}
       {rows.length === 0 && !isLoading && !problem && (
         <NothingFits what={props.whatFits ?? what} params={params} fields={all}>
           {props.children}
@@ -81,7 +82,13 @@ function ListEnd({ list, what }: { list: Shown; what: string }) {
   if (!hasMore)
     return (
       <p class="list-end">
-        {rows.length > 0 && <span class="dim">{format.plural(rows.length, what)}, and no more.</span>}
+        {rows.length > 0 && (
+          <span class="dim">
+            {rows.length === 1
+              ? `This is the only ${what}.`
+              : `These are all ${format.plural(rows.length, what)}.`}
+          </span>
+        )}
       </p>
     );
   return (

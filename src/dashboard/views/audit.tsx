@@ -15,12 +15,12 @@ const FIELDS: FilterField[] = [
   {
     name: 'action',
     parameter: 'action',
-    label: 'What',
+    label: 'Action',
     options: Object.keys(ACTION_WORDS),
     words: ACTION_WORDS,
   },
   { name: 'actor', parameter: 'actor', label: 'Token' },
-  { name: 'target', parameter: 'target', label: 'To' },
+  { name: 'target', parameter: 'target', label: 'Target' },
 ];
 
 const ROW_PX = 48;
@@ -37,7 +37,10 @@ const ENTRIES: Listed<AuditEntry> = {
 export function AuditView() {
   return (
     <section class="view" aria-labelledby="audit-title">
-      <h1 id="audit-title">Audit</h1>
+      <div class="tools">
+        <h1 id="audit-title">Audit</h1>
+        {isAdmin.value && <Export />}
+      </div>
       {isAdmin.value ? (
         <List
           listed={ENTRIES}
@@ -46,8 +49,7 @@ export function AuditView() {
           columns={COLUMNS}
           rowHeight={ROW_PX}
           fields={FIELDS}
-          timeLabel="Done"
-          notesOf={({ rows }) => rows.length > 0 && <Export />}
+          timeLabel="When"
         >
           Nothing is recorded yet. This list records changes of tokens, pools and the fleet's file, and what
           people do to jobs, batches and files of others.
@@ -71,12 +73,12 @@ function Export() {
       download('audit.jsonl', await answer.text());
     });
   return (
-    <div class="tools">
+    <>
       <button type="button" disabled={isActing} onClick={save}>
-        Download as lines
+        Download as JSON lines
       </button>
       <Problem text={problem} />
-    </div>
+    </>
   );
 }
 
@@ -92,13 +94,13 @@ function Only({ name, value, text = value }: { name: string; value: string; text
 const COLUMNS: Column<AuditEntry>[] = [
   {
     key: 'at',
-    head: 'Ago',
-    width: 120,
-    narrow: 78,
+    head: 'When',
+    width: 130,
+    narrow: 70,
     cell: ({ at }) => (
       <>
         <Age at={Date.parse(at)} />
-        <small>
+        <small class="drop-5">
           <Time at={Date.parse(at)} />
         </small>
       </>
@@ -121,9 +123,8 @@ const COLUMNS: Column<AuditEntry>[] = [
   },
   {
     key: 'action',
-    head: 'What',
+    head: 'Action',
     width: 240,
-    narrow: 128,
     cell: ({ action, target, route, queue_id }) => (
       <>
         <Only name="action" value={action} text={ACTION_WORDS[action] ?? action} />
@@ -137,7 +138,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     key: 'outcome',
     head: 'Outcome',
     width: 130,
-    narrow: 90,
+    narrow: 84,
     cell: ({ outcome, error }) => (
       <>
         <AuditMark outcome={outcome} />
@@ -151,7 +152,11 @@ const COLUMNS: Column<AuditEntry>[] = [
     drop: 5,
     cell: (entry) => {
       const words = changeInWords(entry);
-      return <span title={words}>{words}</span>;
+      return (
+        <span class="clamped" title={words}>
+          {words}
+        </span>
+      );
     },
   },
 ];

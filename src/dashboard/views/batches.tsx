@@ -31,8 +31,8 @@ export function BatchesView() {
       ))}
       {data?.data.length === 0 && (
         <p class="notice">
-          No batch has been created. A batch is a file of requests that run when there is room:{' '}
-          <code>npx worker-vllm batch run requests.jsonl</code>
+          No batch has been created. A batch is a file of requests, which run when there is room. Upload one
+          here, or type <code>npx worker-vllm batch run requests.jsonl</code>.
         </p>
       )}
       {data?.has_more && (
@@ -153,7 +153,8 @@ function Download({ file, name, children }: { file: string | null; name: string;
 /** The number of bytes at a file's beginning that show which routes its lines name. */
 const BEGINNING_BYTES = 1024 * 1024;
 
-const WINDOWS = ['1h', '4h', '24h', '7d'];
+/** The windows to choose from, in words. */
+const WINDOWS = { '1h': '1 hour', '4h': '4 hours', '24h': '24 hours', '7d': '7 days' };
 
 /** Uploads a file of requests and runs it as a batch. @param onStart called when there is a new batch */
 function BatchStart({ onStart }: { onStart(): void }) {
@@ -180,9 +181,9 @@ function BatchStart({ onStart }: { onStart(): void }) {
       <label>
         <span>To be done within</span>
         <select name="window" defaultValue="24h">
-          {WINDOWS.map((window) => (
+          {Object.entries(WINDOWS).map(([window, words]) => (
             <option key={window} value={window} selected={window === '24h'}>
-              {window}
+              {words}
             </option>
           ))}
         </select>

@@ -55,8 +55,8 @@ export function JobsView() {
         notesOf={() => <MatchingActions fields={[...FIELDS, ...MORE]} />}
       >
         No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
-        <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection:{' '}
-        <a href={href('requests')}>Requests</a> lists them.
+        <code>npx worker-vllm submit "Hello"</code>. Requests to <code>/v1/…</code> are no jobs, since they
+        are answered on their connection: <a href={href('requests')}>Requests</a> lists them.
       </List>
     </section>
   );

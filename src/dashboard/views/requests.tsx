@@ -10,6 +10,7 @@ import { Age } from '../controls/time.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
 import { fleet } from '../live.ts';
 import { href, query } from '../router.ts';
+import { session } from '../session.ts';
 import { tokensInWords } from '../usage.ts';
 
 const ROW_PX = 32;
@@ -32,14 +33,15 @@ export function RequestsView() {
     <section class="view" aria-labelledby="requests-title">
       <h1 id="requests-title">Requests</h1>
       <p class="dim">
-        What <code>/v1/responses</code> stores is listed by itself: <a href={href('responses')}>responses</a>.
+        Responses that <code>/v1/responses</code> stored have{' '}
+        <a href={href('responses')}>a list of their own</a>.
       </p>
       <List
         listed={REQUESTS}
         label="Requests that have ended, newest first"
         what="request"
         whatFits="request that has ended"
-        columns={COLUMNS}
+        columns={session.value?.asks_for_token === false ? WITHOUT_TOKENS : COLUMNS}
         rowHeight={ROW_PX}
         pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         fields={fields.first}
@@ -62,8 +64,8 @@ function Notes({ list: { rows, isLoading } }: { list: PagedList<RequestRecord> }
     <>
       {sampled > 1 && (
         <p class="dim">
-          There were too many requests to list each: of those that succeeded, as few as one in{' '}
-          {format.count(sampled)} is listed. All that failed or were slow are listed.
+          There were too many requests to list each: the list has all that failed or were slow, and of the
+          others as few as one in {format.count(sampled)}.
         </p>
       )}
       {!isLoading && id && (
@@ -248,3 +250,6 @@ const COLUMNS: Column<RequestRecord>[] = [
       ),
   },
 ];
+
+/** The columns where no token is asked for, so that none can be named. */
+const WITHOUT_TOKENS = COLUMNS.filter(({ key }) => key !== 'token');

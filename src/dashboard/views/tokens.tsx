@@ -64,6 +64,7 @@ export function TokensView() {
       {commanded !== null && <Commands name={commanded} onClose={close} />}
       {made && <Made token={made} />}
       <Problem text={ownFailure(failure)} />
+      {isAdmin.value && data === null && failure === null && <p class="dim loading">Loading …</p>}
       {data && data.tokens.length > 0 && (
         <Table
           label="Tokens"

@@ -32,7 +32,7 @@ export function SettingsForm({ settings, onChange }: SettingsProps) {
             </label>
           ))}
           <label>
-            Stop, one a line
+            Stop strings, one a line
             <textarea rows={1} {...field('stop')} />
           </label>
         </div>
@@ -47,7 +47,7 @@ export function SettingsForm({ settings, onChange }: SettingsProps) {
           />
         </label>
         <Problem text={faultOfTools(settings.tools)} />
-        <p class="dim">What is left empty is not sent.</p>
+        <p class="dim">Fields that are left empty are not sent.</p>
       </div>
     </details>
   );
@@ -88,7 +88,7 @@ export function ImageField({ image, onChange }: ImageProps) {
         <input ref={file} type="file" accept="image/*" onChange={read} />
       </label>
       <label>
-        or its address
+        Or its address
         <input
           type="url"
           placeholder="https://…"

@@ -9,7 +9,7 @@ describe('an entry of the audit in words', () => {
     [null, { name: 'a', scopes: ['read', 'submit'] }, 'scopes read and submit'],
     [{ name: 'a', scopes: ['read'], tenant: 'ops' }, null, 'scopes read, tenant ops'],
     [[{ name: 'a', scopes: ['read'] }], [{ name: 'a', scopes: ['admin'] }], 'scopes read → admin'],
-    [{ limits: { running: 1 } }, { limits: null }, 'limits {"running":1} → none'],
+    [{ limits: { running: 1 } }, { limits: null }, 'limits (running 1) → none'],
     [{ name: 'a' }, { name: 'a' }, ''],
     [null, null, ''],
   ])('tells what became another of %j and %j', (before, after, words) => {
@@ -19,7 +19,7 @@ describe('an entry of the audit in words', () => {
   it('tells who it was, where no token did it', () => {
     expect(actorInWords({ actor: 'ops', route: 'POST /api/tokens' })).toBe('ops');
     expect(actorInWords({ actor: null, route: 'token file' })).toBe('a token file');
-    expect(actorInWords({ actor: null, route: 'POST /api/fleet/spec' })).toBe('no token asked for');
+    expect(actorInWords({ actor: null, route: 'POST /api/fleet/spec' })).toBe('without a token');
   });
 
   it('has words for every action', () => {
