@@ -9,6 +9,7 @@ import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 import { startQueue, tearDown } from '../test/support/road.ts';
 import { ensureBrowser, launchBrowser } from './browser/setup.ts';
 import { commandLine } from './command-line.ts';
+import { signedIn, startGuardedQueue } from './demo/guarded-queue.ts';
 import { startDemoQueue } from './demo/queue.ts';
 import { startDemoFleet } from './demo-fleet.ts';
 
@@ -56,6 +57,11 @@ async function main(): Promise<void> {
   const browser = await launchBrowser();
   const empty = await startQueue();
   await shootAll(browser, empty.url, [{ name: 'empty', path: '' }]).finally(tearDown);
+  const guarded = await startGuardedQueue();
+  const storageState = await signedIn(browser, guarded);
+  await shootAll(browser, guarded.url, [{ name: 'tokens', path: 'tokens' }], { storageState }).finally(
+    tearDown,
+  );
   const queue = await startDemoQueue('0');
   const fleet = startDemoFleet({ url: queue.url, token: undefined });
   try {
@@ -78,7 +84,6 @@ async function main(): Promise<void> {
       { name: 'scaling', path: '', prepare: toScaling },
       { name: 'usage', path: 'usage?by=config_id' },
       { name: 'spend', path: 'spend' },
-      { name: 'tokens', path: 'tokens' },
       { name: 'audit', path: 'audit' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
@@ -99,10 +104,16 @@ async function main(): Promise<void> {
   }
 }
 
-async function shootAll(browser: Browser, url: string, shots: readonly Shot[]): Promise<void> {
+/** @param more of the browser, such as the cookie of somebody who is signed in */
+async function shootAll(
+  browser: Browser,
+  url: string,
+  shots: readonly Shot[],
+  more: BrowserContextOptions = {},
+): Promise<void> {
   for (const [look, options] of Object.entries(LOOKS)) {
     const named = shots.map((shot) => ({ ...shot, name: `${shot.name}-${look}` }));
-    await shoot(browser, url, named, options);
+    await shoot(browser, url, named, { ...options, ...more });
   }
   for (const { name } of shots) await putTogether(browser, name);
 }
