@@ -64,12 +64,15 @@ export interface FilteredRequest {
   readonly contentType: string | null;
   /** The id by which the caller finds the request again. */
   readonly requestId: string;
+  /** The id that the queue gives the response in place of the engine's; null: it gives none. */
+  readonly responseId: string | null;
   /** Writes a sentence into the ledger of the job. */
   note(text: string): void;
 }
 
 /** A stored job whose result has come. */
-export interface SettlingJob extends Omit<FilteredRequest, 'road' | 'contentType' | 'path' | 'requestId'> {
+export interface SettlingJob
+  extends Omit<FilteredRequest, 'road' | 'contentType' | 'path' | 'requestId' | 'responseId'> {
   readonly jobType: string;
   /** The token of the attempt, by which a repeated settlement is known. */
   readonly fenceToken: JobRef['fence_token'];

@@ -14,11 +14,15 @@ export class AskedRequest implements FilteredRequest {
   readonly model: string | null;
   readonly contentType: string | null;
   readonly requestId: string;
+  readonly responseId: string | null;
   readonly #env: Env;
   /** The sentences that the request is submitted with; null: it is submitted, and the queue is told later ones. */
   #notes: string[] | null = [];
 
-  constructor(env: Env, facts: Omit<FilteredRequest, 'note'>) {
+  constructor(
+    env: Env,
+    facts: Omit<FilteredRequest, 'note' | 'responseId'> & { responseId?: string | undefined },
+  ) {
     this.#env = env;
     this.road = facts.road;
     this.queueId = facts.queueId;
@@ -29,6 +33,7 @@ export class AskedRequest implements FilteredRequest {
     this.model = facts.model;
     this.contentType = facts.contentType;
     this.requestId = facts.requestId;
+    this.responseId = facts.responseId ?? null;
   }
 
   note(text: string): void {

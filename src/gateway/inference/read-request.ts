@@ -48,6 +48,8 @@ export interface Incoming {
   token: Caller | null;
   /** The id of the request's job where it is known before the body is read; else `readRequest` makes it. */
   jobId?: string;
+  /** The id that the response will have; left out: the engine's. */
+  responseId?: string;
 }
 
 /** Returns the most bytes of a body for an engine. */
@@ -62,7 +64,7 @@ export function mostBodyBytes(env: Env): number {
  */
 export async function readRequest(
   env: Env,
-  { head, pathname, path, token, jobId: known }: Incoming,
+  { head, pathname, path, token, jobId: known, responseId }: Incoming,
   readBody: () => Promise<HeldBody>,
 ): Promise<InferenceRequest> {
   const queueId = queueIdOf(env, head);
@@ -73,7 +75,9 @@ export async function readRequest(
     const jobId = known ?? idOf('request', queueId);
     const dialect = dialectOf(path);
     let read = engineCall(head, path, bytes);
-    const asked = env.filters ? askedOf(env, { queueId, jobId, pathname, head, token, read }) : null;
+    const asked = env.filters
+      ? askedOf(env, { queueId, jobId, responseId, pathname, head, token, read })
+      : null;
     const changed = asked && (await filteredBody(env, asked, bytes));
     if (changed) read = engineCall(head, path, changed);
     const { model, stream, includeUsage, tier } = read.facts;
@@ -131,17 +135,18 @@ function askedOf(
   given: Pick<Incoming, 'head' | 'pathname' | 'token'> & {
     queueId: string;
     jobId: string;
+    responseId: string | undefined;
     read: EngineCall;
   },
 ): AskedRequest {
-  const { queueId, jobId, pathname, head, token, read } = given;
+  const { queueId, jobId, responseId, pathname, head, token, read } = given;
   const { tenant, token_name: tokenName } = submitterOf(token);
   const contentType = head.headers.get('content-type');
   const { model } = read.facts;
   const requestId = read.requestId ?? jobId;
   const path = plainPath(pathname);
   return new AskedRequest(env, {
-    ...{ road: 'live', queueId, jobId, tenant, tokenName, path, model, contentType, requestId },
+    ...{ road: 'live', queueId, jobId, tenant, tokenName, path, model, contentType, requestId, responseId },
   });
 }
 

@@ -84,6 +84,7 @@ export async function createResponse(context: GatewayContext): Promise<Response>
       path: PATH + new URL(req.raw.url).search,
       token,
       jobId,
+      responseId: asked.id,
     };
     const request = await readRequest(env, incoming, async () => ({ bytes: body, release: releaseAll }));
     context.set('requestId', request.errorOf.requestId);
