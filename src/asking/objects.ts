@@ -1,5 +1,6 @@
 import type { BatchesObject } from '../batches/object.ts';
 import type { CallsOf } from '../durable/calls.ts';
+import type { KeptRequestsObject } from '../features/kept-requests/object/object.ts';
 import type { ResponsesObject } from '../features/responses/object/object.ts';
 import type { FileObject } from '../files/object.ts';
 import type { OpenedWith } from '../fleet/live-viewers.ts';
@@ -29,6 +30,7 @@ export interface Objects {
   batches(queueId: string): BatchesStub;
   files(queueId: string): FilesStub;
   responses(queueId: string): ResponsesStub;
+  keptRequests(queueId: string): KeptRequestsStub;
   relay(queueId: string, workerId: string): RelayStub;
 }
 
@@ -47,6 +49,8 @@ export type BatchesStub = CallsOf<BatchesObject>;
 export type FilesStub = CallsOf<FileObject>;
 
 export type ResponsesStub = CallsOf<ResponsesObject>;
+
+export type KeptRequestsStub = CallsOf<KeptRequestsObject>;
 
 export interface RelayStub extends RelayCalls {
   /** Opens the answer socket of the worker. @returns the response to its request */

@@ -75,6 +75,7 @@ function withTerms(command: Command): Command {
     .option('--priority <number>', 'priority of requests and jobs that name none (default 0)')
     .option('--highest-priority <number>', 'highest priority that they may name (default 0; any for admin)')
     .option('--store <policy>', 'whether its responses are stored: allow (default), off (when asked) or deny')
+    .option('--keep <yes|no>', 'whether its requests are kept with their answers, where the queue keeps any')
     .option('--stored-bytes <number>', 'most bytes of responses and conversations that its tenant may store');
   command.optionsGroup('Limits and budgets:');
   for (const { flag, help } of LIMIT_FLAGS) command.option(`${flag} <number>`, help);

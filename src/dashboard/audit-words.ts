@@ -24,6 +24,8 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'jobs.cancel': 'cancelled all jobs that matched',
   'jobs.retry': 'retried all jobs that matched',
   'queue.purge': 'purged the queue',
+  'kept_requests.read': 'downloaded kept requests',
+  'kept_requests.erase': 'erased kept requests',
 };
 
 /** Returns the name of the token that acted or, if there is none, the reason. */

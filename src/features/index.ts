@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/routes/route.ts';
+import { keptRequestsRoutes } from './kept-requests/routes.ts';
 import { oidcRoutes } from './oidc/gateway/routes.ts';
 import { conversationRoutes } from './responses/gateway/conversation-routes.ts';
 import { listingRoutes } from './responses/gateway/listing.ts';
@@ -12,4 +13,5 @@ export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [
   conversationRoutes,
   listingRoutes,
   usageExportRoute,
+  keptRequestsRoutes,
 ];

@@ -29,6 +29,9 @@ export const AUDIT_ACTIONS = [
   'jobs.cancel',
   'jobs.retry',
   'queue.purge',
+  /** Downloads the records of kept requests, or erases some; the target is whose, by tenant or id. */
+  'kept_requests.read',
+  'kept_requests.erase',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 

@@ -96,7 +96,7 @@ export function limitWords(name: LimitName): string {
 const STORE_WORDS = { allow: null, deny: 'stores nothing', off: 'stores when asked' } as const;
 
 type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'> &
-  Partial<Pick<TokenView, 'store' | 'stored_bytes'>>;
+  Partial<Pick<TokenView, 'store' | 'stored_bytes' | 'keep'>>;
 
 /** Says what a token may use: `60 requests/min, qwen-*: 8 at a time, weight 2`; `none`. */
 export function termsText({ limits, weight, default_priority, highest_priority, ...of }: Terms): string {
@@ -107,6 +107,7 @@ export function termsText({ limits, weight, default_priority, highest_priority, 
     weight && weight !== 1 && `weight ${weight}`,
     of.store && STORE_WORDS[of.store],
     of.stored_bytes && `${of.stored_bytes} bytes stored`,
+    of.keep != null && (of.keep ? 'requests kept' : 'requests never kept'),
   ];
   return texts.filter(Boolean).join(', ') || 'none';
 }

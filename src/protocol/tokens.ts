@@ -109,6 +109,8 @@ export const TokenView = z.object({
   limits: LimitsTold.nullable(),
   /** Whether its responses are stored; null: `allow`. */
   store: z.enum(STORE_POLICIES).nullable(),
+  /** Whether its requests are kept with their answers; null: as QUEUE_KEEP_REQUESTS says. */
+  keep: z.boolean().nullable(),
   /** The most bytes that its tenant may have stored for the token to store more; null: there is no limit. */
   stored_bytes: z.number().nullable(),
   /** The time when the token was made; null: unknown. */

@@ -40,6 +40,13 @@ function checkOrigins(text: string): void {
   }
 }
 
+/** @throws Error for a text that is no choice of what is kept */
+function checkKeep(text: string): void {
+  if (['off', 'by-token', 'all'].includes(text)) return;
+  if (/^0?\.\d+$/.test(text) && Number(text) > 0) return;
+  throw new Error(`expected off, by-token, all, or a share of all requests such as 0.05; got "${text}"`);
+}
+
 const TEN_YEARS_SECONDS = 10 * 365 * 86_400;
 
 export const QUEUE_SETTINGS = {
@@ -203,6 +210,25 @@ export const QUEUE_SETTINGS = {
     min: 1,
     max: TEN_YEARS_SECONDS,
     help: 'seconds that a conversation is kept after its last change; without it, until it is deleted',
+  },
+  keep_requests: {
+    kind: 'text',
+    default: 'off',
+    check: checkKeep,
+    help: 'which requests are [kept with their answers](kept-requests.md): `off`, `by-token` (those of tokens that say `keep`), `all`, or a share of all such as `0.05`; what a token says goes before `all` and a share',
+  },
+  keep_requests_seconds: {
+    kind: 'seconds',
+    default: 30 * 86_400,
+    min: 60,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that kept requests are kept',
+  },
+  keep_requests_bytes: {
+    kind: 'bytes',
+    default: 1_000_000_000,
+    min: 1_000_000,
+    help: 'the most bytes of kept requests of a queue id; beyond them the oldest are deleted',
   },
   // This is OpenAI's retention for the output of a batch. An upload may set `expires_after`, and a file can be deleted.
   file_retention_seconds: {

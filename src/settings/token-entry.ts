@@ -48,6 +48,11 @@ export const TokenBounds = z.object({
   store: z.enum(STORE_POLICIES).optional(),
   /** The most bytes of responses and conversations that its tenant may have stored for the token to store more. */
   stored_bytes: z.number().int().min(1).max(1_000_000_000_000).optional(),
+  /**
+   * Whether its requests are kept with their answers, where the queue keeps any (docs/kept-requests.md). Left out: as
+   * the queue's setting says.
+   */
+  keep: z.boolean().optional(),
   /** The time from which the token is refused. */
   expires_at: z.iso.datetime({ offset: true }).optional(),
 });

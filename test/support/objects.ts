@@ -5,7 +5,7 @@ export function playedObjects(played: { [Name in keyof Objects]?: (...ids: strin
   const absent = (name: string) => () => {
     throw new Error(`no ${name} object can be reached here`);
   };
-  const names = ['queue', 'fleet', 'batches', 'files', 'responses', 'relay'] as const;
+  const names = ['queue', 'fleet', 'batches', 'files', 'responses', 'keptRequests', 'relay'] as const;
   return Object.fromEntries(names.map((name) => [name, played[name] ?? absent(name)])) as unknown as Objects;
 }
 

@@ -24,6 +24,8 @@ export interface TermOptions extends LimitOptions {
   routes?: string[];
   /** Whether its responses are stored: `allow`, `deny` or `off`. */
   store?: string;
+  /** Whether its requests are kept: `yes` or `no`. */
+  keep?: string;
   storedBytes?: string;
   /** When the token expires: `90d`, `12h`, or an ISO time. */
   expires?: string;
@@ -70,7 +72,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      `Say what to change: ${['--models', '--routes', '--expires', '--store', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS.map(({ flag }) => flag)].join(', ')}; "none" takes one away.`,
+      `Say what to change: ${['--models', '--routes', '--expires', '--store', '--keep', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS.map(({ flag }) => flag)].join(', ')}; "none" takes one away.`,
     );
   }
   await place.set(name, changes);
@@ -177,11 +179,12 @@ const FIELDS: Record<string, string> = {
   models: '--models',
   routes: '--routes',
   store: '--store',
+  keep: '--keep',
 };
 
 /** Returns the terms in the options of `create`. @throws UserError that names the option */
 function boundsIn(options: CreateOptions, now: number): TokenBounds {
-  const { scope, tenant, workerId, models, routes, store, expires } = options;
+  const { scope, tenant, workerId, models, routes, store, keep, expires } = options;
   if (workerId !== undefined && !scope.includes('worker')) {
     throw new UserError('--worker-id says which worker may use the token, so it needs --scope worker.');
   }
@@ -192,6 +195,7 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
     models,
     routes,
     store,
+    keep: keep === undefined ? undefined : keepIn(keep),
     limits: limitsIn(options, null) ?? undefined,
     ...withoutNulls(numbersIn(options)),
     expires_at: expires === undefined ? undefined : timeIn(expires, now),
@@ -218,17 +222,24 @@ const EXPECTED: Record<string, string> = {
  * Returns what `set` changes of models, routes, what is stored, and expiry; `none` removes one of them. @throws UserError that names the
  * option
  */
-function boundsToChange({ models, routes, store, expires }: TermOptions, now: number): TokenChanges {
+function boundsToChange({ models, routes, store, keep, expires }: TermOptions, now: number): TokenChanges {
   const given = {
     ...(models && { models: isNone(models) ? null : models }),
     ...(routes && { routes: isNone(routes) ? null : routes }),
     ...(store !== undefined && { store: store === 'none' ? null : store }),
+    ...(keep !== undefined && { keep: keep === 'none' ? null : keepIn(keep) }),
     ...(expires !== undefined && { expires_at: expires === 'none' ? null : timeIn(expires, now) }),
   };
   const parsed = TokenChanges.safeParse(given);
   if (parsed.success) return parsed.data;
   const field = String(parsed.error.issues[0]?.path[0]);
   throw new UserError(`${FIELDS[field] ?? field}: expected ${EXPECTED[field] ?? 'another text'}, or none.`);
+}
+
+/** @throws UserError */
+function keepIn(text: string): boolean {
+  if (text === 'yes' || text === 'no') return text === 'yes';
+  throw new UserError(`--keep "${text}": expected yes or no.`);
 }
 
 function isNone(list: readonly string[]): boolean {

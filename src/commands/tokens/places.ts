@@ -102,6 +102,7 @@ function viewOf(entry: TokenEntry, lastUsed: number | null): TokenView {
     routes: null,
     limits: null,
     store: null,
+    keep: null,
     stored_bytes: null,
     created_at: null,
     expires_at: null,

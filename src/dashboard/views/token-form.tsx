@@ -44,6 +44,9 @@ const NUMBERS = [
 ] as const;
 const OWN_NUMBERS = ['weight', 'default_priority', 'highest_priority', 'stored_bytes'] as const;
 
+/** The words for each choice of whether a token's requests are kept, where the queue keeps any. */
+const KEEPS = { '': 'kept as the queue keeps others', true: 'kept with their answers', false: 'never kept' };
+
 /** The words for each choice of what a token may store of its responses. */
 const STORES = { '': 'stored unless it says no', off: 'stored if it says so', deny: 'never stored' };
 
@@ -163,6 +166,16 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
               ))}
             </select>
           </label>
+          <label>
+            <span>Its requests are</span>
+            <select name="keep" defaultValue={token?.keep == null ? '' : String(token.keep)}>
+              {Object.entries(KEEPS).map(([choice, words]) => (
+                <option key={choice} value={choice}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </label>
         </div>
       </details>
       <details class="more-filters" open={token !== null}>
@@ -230,6 +243,7 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     models: list('models'),
     routes: list('routes'),
     store: text('store') || null,
+    keep: text('keep') === '' ? null : text('keep') === 'true',
     // The field has no time of day, so if the day is unchanged the exact time is kept.
     ...(text('expires') !== dayOf(token) && {
       expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,

@@ -2,6 +2,7 @@ import type {
   BatchesStub,
   FilesStub,
   FleetStub,
+  KeptRequestsStub,
   Objects,
   QueueStub,
   ResponsesStub,
@@ -35,6 +36,9 @@ export const callFiles: Call<FilesStub> = callsOf('files');
 
 /** Makes calls of the object that stores the responses and conversations of a queue. */
 export const callResponses: Call<ResponsesStub> = callsOf('responses');
+
+/** Makes calls of the object that keeps records of requests. */
+export const callKeptRequests: Call<KeptRequestsStub> = callsOf('keptRequests');
 
 function callsOf<Kind extends Exclude<keyof Objects, 'relay'>>(kind: Kind): Call<ReturnType<Objects[Kind]>> {
   return ({ objects }, queueId, call) =>

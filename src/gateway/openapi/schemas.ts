@@ -2,6 +2,7 @@ import * as z from 'zod';
 import * as files from '../../protocol/file-answers.ts';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
+import * as kept from '../../protocol/kept-requests.ts';
 import * as responses from '../../protocol/response-rows.ts';
 import {
   AppliedSpec,
@@ -186,6 +187,15 @@ export const SCHEMAS = {
     usage.UsageExportRow,
     'A line of an export: what was used on a day (usage), or what launched machines of a pool cost beyond that (idle).',
   ),
+  KeptRequests: sent(
+    kept.KeptRequests,
+    'How many requests are kept with their answers, by the hour (UTC) of their end.',
+  ),
+  KeptRequest: sent(
+    kept.KeptRequest,
+    "A request with its answer, in the names of OpenTelemetry's conventions for generative AI.",
+  ),
+  ErasedRequests: sent(kept.ErasedRequests, 'How many kept requests were erased.'),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
   TokenRequest: received(TokenRequest, 'A token to be made.', { name: 'team-a', scopes: ['submit'] }),
   TokenChanges: received(TokenChanges, 'What is to be changed of a token.', {

@@ -286,6 +286,7 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
     routes: routes ?? null,
     limits: limits ?? null,
     store: entry.store ?? null,
+    keep: entry.keep ?? null,
     stored_bytes: entry.stored_bytes ?? null,
     created_at: created_at ?? null,
     expires_at: expires_at ?? null,

@@ -2,6 +2,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { BatchesObject as HostedBatches } from '../../batches/object.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { CLOSE_ANSWER_MS, type ObjectHost, quietly } from '../../durable/host.ts';
+import { KeptRequestsObject as HostedKeptRequests } from '../../features/kept-requests/object/object.ts';
+import { keptSettings } from '../../features/kept-requests/settings.ts';
 import { responsesAsk } from '../../features/responses/gateway/asks.ts';
 import { ResponsesObject as HostedResponses } from '../../features/responses/object/object.ts';
 import { responsesSettings } from '../../features/responses/object/settings.ts';
@@ -78,6 +80,13 @@ export class ResponsesObject extends shellOf({
       { settings: bindings, post: postOf(bindings) },
     ),
   namespace: ({ RESPONSES }) => RESPONSES,
+}) {}
+
+/** The Durable Object that keeps the records of requests of a queue id. */
+export class KeptRequestsObject extends shellOf({
+  hosted: HostedKeptRequests,
+  make: (host: ObjectHost, bindings: Bindings) => new HostedKeptRequests(host, keptSettings(bindings)),
+  namespace: ({ KEPT_REQUESTS }) => KEPT_REQUESTS,
 }) {}
 
 type FleetEnv = ObjectBindings & QueueSettingBindings & PrivateNetwork;

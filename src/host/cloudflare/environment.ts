@@ -2,6 +2,7 @@ import type {
   BatchesStub,
   FilesStub,
   FleetStub,
+  KeptRequestsStub,
   Objects,
   QueueStub,
   RelayStub,
@@ -44,10 +45,12 @@ export interface ObjectBindings {
   BATCHES: DurableObjectNamespace;
   FILE: DurableObjectNamespace;
   RESPONSES: DurableObjectNamespace;
+  KEPT_REQUESTS: DurableObjectNamespace;
 }
 
 /** Returns the objects, each a Durable Object: called by RPC, or by `fetch` if RPC cannot carry it (crossing.ts). */
-export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE, RESPONSES }: ObjectBindings): Objects {
+export function objectsOf(bindings: ObjectBindings): Objects {
+  const { QUEUE, RELAY, FLEET, BATCHES, FILE, RESPONSES, KEPT_REQUESTS } = bindings;
   return {
     queue: (queueId) =>
       stubWith<QueueStub, 'request' | 'connect'>(QUEUE.getByName(queueId), (queue) => ({
@@ -64,6 +67,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE, RESPONSES }: Obj
         content: (fileId) => files.fetch(`https://files/${fileId}`),
       })),
     responses: (queueId) => RESPONSES.getByName(queueId) as unknown as ResponsesStub,
+    keptRequests: (queueId) => KEPT_REQUESTS.getByName(queueId) as unknown as KeptRequestsStub,
     relay: (queueId, workerId) =>
       stubWith<RelayStub, 'connect' | 'open' | 'openReplay'>(
         RELAY.getByName(relayName(queueId, workerId)),

@@ -8,6 +8,7 @@ export {
   BatchesObject,
   FileObject,
   FleetObject,
+  KeptRequestsObject,
   QueueObject,
   RelayObject,
   ResponsesObject,

@@ -13,7 +13,10 @@ function watched(more: Partial<GatewayEnv> = {}) {
     throw new Error('no object can be reached here');
   };
   const env: GatewayEnv = {
-    objects: { queue: touch, relay: touch, fleet: touch, batches: touch, files: touch, responses: touch },
+    objects: {
+      ...{ queue: touch, relay: touch, fleet: touch, batches: touch, files: touch },
+      ...{ responses: touch, keptRequests: touch },
+    },
     acceptUpgrade: acceptNothing,
     FILE_KEY_SECRET: 'secret',
     ...more,

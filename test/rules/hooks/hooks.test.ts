@@ -28,7 +28,14 @@ function filterOf(answer: () => Promise<Response>, more: object = {}) {
 
 function asked(): { request: FilteredRequest; notes: string[] } {
   const notes: string[] = [];
-  const facts = { queueId: 'q', jobId: 'j', tenant: 't', tokenName: 'app', path: '/v1/chat/completions' };
+  const facts = {
+    queueId: 'q',
+    jobId: 'j',
+    tenant: 't',
+    tokenName: 'app',
+    path: '/v1/chat/completions',
+    responseId: null,
+  };
   const note = (text: string) => void notes.push(text);
   return { request: { road: 'live', ...facts, model: 'm', contentType: null, requestId: 'r', note }, notes };
 }

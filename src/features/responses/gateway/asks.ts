@@ -1,6 +1,6 @@
 import type { Env } from '../../../gateway/env.ts';
 import { jobAnswers } from '../../../gateway/jobs/job-answers.ts';
-import { callFiles, callFleet, callQueue } from '../../../gateway/objects/calls.ts';
+import { callFiles, callFleet, callKeptRequests, callQueue } from '../../../gateway/objects/calls.ts';
 import { readJob, settledJobs } from '../../../gateway/objects/settled-jobs.ts';
 import { isSettled } from '../../../protocol/index.ts';
 import type { ToldJob } from '../../../queue/rpc.ts';
@@ -39,6 +39,9 @@ export function responsesAsk(env: Env, queueId: string): BackgroundAsk {
       }
       await callQueue(env, queueId, (queue) => queue.eraseContents(id));
       await callFleet(env, queueId, (fleet) => fleet.eraseError(id));
+    },
+    eraseKept: async (id) => {
+      await callKeptRequests(env, queueId, (kept) => kept.erase({ id }));
     },
     answers: (id) => jobAnswers(env, queueId, id, null),
   };

@@ -229,6 +229,7 @@ export class ResponsesObject extends Exposing implements HostedObject {
     if (known === null) return 'missing';
     if (known.ended_at === null) return 'running';
     if (known.is_background) await this.#background.erase(id);
+    await this.#ask.eraseKept(id);
     const found = chains.visible(this.#on.sql, id, viewer);
     if (found !== null) chains.remove(this.#on, found);
     return 'removed';

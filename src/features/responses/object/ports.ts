@@ -15,6 +15,8 @@ export interface BackgroundAsk extends SettledJobs {
   isOver(id: string): Promise<boolean>;
   /** Erases what a job was asked and has answered, wherever that is stored; one that still runs is cancelled first. */
   erase(id: string): Promise<void>;
+  /** Erases what the queue keeps of a response beside it (docs/kept-requests.md). */
+  eraseKept(id: string): Promise<void>;
   /** Returns the calls that read the answer of a job while it is made. */
   answers(id: string): JobAnswers;
 }

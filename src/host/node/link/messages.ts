@@ -37,7 +37,7 @@ export const SILENT_BEATS = 5;
 export const AWAY_MS = bounds.GATEWAY_AWAY_SECONDS * 1000;
 
 /** The kinds of object that a gateway process asks over the link. */
-export const KINDS = ['queue', 'fleet', 'batches', 'files', 'responses'] as const;
+export const KINDS = ['queue', 'fleet', 'batches', 'files', 'responses', 'keptRequests'] as const;
 export type Kind = (typeof KINDS)[number] & keyof Objects;
 
 /** A gateway process that others may reach. */

@@ -3,6 +3,7 @@ import type {
   BatchesStub,
   FilesStub,
   FleetStub,
+  KeptRequestsStub,
   Objects,
   QueueStub,
   RelayStub,
@@ -47,6 +48,7 @@ export function linkedObjects({ link, bodies, pipes, relay }: StubParts): Object
         content: (id: string) => bodies.file(queueId, id),
       }),
     responses: (queueId) => calls('responses', queueId) as ResponsesStub,
+    keptRequests: (queueId) => calls('keptRequests', queueId) as KeptRequestsStub,
     relay: (queueId, workerId) => ({
       ...relay(queueId, workerId),
       openReplay: (stream, more, signal) => bodies.replay(queueId, workerId, stream, more, signal),

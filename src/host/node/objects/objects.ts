@@ -3,6 +3,7 @@ import type {
   BatchesStub,
   FilesStub,
   FleetStub,
+  KeptRequestsStub,
   Objects,
   QueueStub,
   RelayStub,
@@ -11,6 +12,8 @@ import type {
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
 import { filtersOf } from '../../../features/filters.ts';
+import { KeptRequestsObject } from '../../../features/kept-requests/object/object.ts';
+import { keptSettings } from '../../../features/kept-requests/settings.ts';
 import { responsesAsk } from '../../../features/responses/gateway/asks.ts';
 import { ResponsesObject } from '../../../features/responses/object/object.ts';
 import { responsesSettings } from '../../../features/responses/object/settings.ts';
@@ -110,6 +113,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
       batches: (queueId) => stub('batches', queueId) as unknown as BatchesStub,
       files: (queueId) => stub('files', queueId) as unknown as FilesStub,
       responses: (queueId) => stub('responses', queueId) as unknown as ResponsesStub,
+      keptRequests: (queueId) => stub('keptRequests', queueId) as unknown as KeptRequestsStub,
       relay: (queueId, workerId) =>
         caller === null ? relays.stub(queueId, workerId, null) : everywhere(caller, queueId, workerId),
     };
@@ -186,6 +190,10 @@ const KINDS = {
   files: {
     prototype: FileObject.prototype,
     make: async (host, { objects }) => new FileObject(host, objects, null),
+  },
+  keptRequests: {
+    prototype: KeptRequestsObject.prototype,
+    make: async (host, { settings }) => new KeptRequestsObject(host, keptSettings(settings)),
   },
   responses: {
     prototype: ResponsesObject.prototype,

@@ -1,0 +1,230 @@
+import type { Filter, FilteredRequest, Result, SettlingJob } from '../../asking/filters.ts';
+import type { Objects } from '../../asking/objects.ts';
+import { onceMore } from '../../asking/once-more.ts';
+import type { Log } from '../../durable/host.ts';
+import { allTokens } from '../../gateway/auth/tokens.ts';
+import { HttpError } from '../../gateway/errors.ts';
+import { answerFromResult } from '../../gateway/inference/respond.ts';
+import { readFacts } from '../../gateway/jobs/submissions.ts';
+import { runpodOutput } from '../../protocol/index.ts';
+import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
+import { HeldBodies } from './held-bodies.ts';
+import { type Content, recordOf, type Seen } from './record.ts';
+import { isKept, keptShare } from './settings.ts';
+
+/** The most bytes of a request, and of an answer, that a record holds; what is longer is cut. */
+const MOST_BYTES = 4 * 1024 * 1024;
+/** An answer waits at most this long, ms, until its record is stored. */
+const PATIENCE_MS = 5000;
+/** The log says at most this often that records are lost, ms. */
+const SAID_AGAIN_MS = 60_000;
+
+const JSON_TYPE = 'application/json';
+
+/** What the filter works with. */
+interface Parts {
+  settings: QueueSettingBindings;
+  objects: Objects;
+  log: Log;
+}
+
+/** Makes the filter that keeps requests and answers, as the filters before it leave them; null: none are kept. */
+export function keptRequests(parts: Parts): Filter | null {
+  const share = keptShare(parts.settings);
+  return share === null ? null : new Keeper(parts, share);
+}
+
+class Keeper implements Filter {
+  readonly #parts: Parts;
+  readonly #share: number;
+  readonly #bodies = new HeldBodies(MOST_BYTES);
+  /** The records that were lost since the log said so. */
+  #lost = 0;
+  #saidAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: Parts, share: number) {
+    this.#parts = parts;
+    this.#share = share;
+  }
+
+  /** Holds the body of a live request until its answer is over. */
+  async request(asked: FilteredRequest, body: Uint8Array): Promise<null> {
+    if (asked.road === 'job' || body.byteLength === 0 || !(await this.#isKept(asked.jobId, asked.tokenName)))
+      return null;
+    if (!this.#bodies.hold(asked, body, Date.now())) this.#losing('too much is held at once');
+    return null;
+  }
+
+  /** Keeps a live request once its answer is over. Stored jobs are kept when they settle, whoever reads them before. */
+  async answer(response: Response, asked: FilteredRequest): Promise<Response> {
+    const held = this.#bodies.take(asked);
+    if (held === null) return response;
+    const { queueId, jobId, requestId, responseId, tenant, tokenName, path, model } = asked;
+    const type = response.headers.get('content-type');
+    const keep = (output: Omit<Content, 'type'>, isWhole: boolean) =>
+      this.#keep({
+        ...{ queueId, jobId, requestId, responseId, tenant, tokenName, path, model, isWhole },
+        road: 'live',
+        startedAt: held.at,
+        input: { type: asked.contentType, bytes: held.bytes, isCut: held.isCut },
+        output: { type, ...output },
+        status: response.status,
+      });
+    if (response.body === null) {
+      await keep({ bytes: new Uint8Array(), isCut: false }, true);
+      return response;
+    }
+    return new Response(seen(response.body, keep), response);
+  }
+
+  /** Keeps a stored job that is about to succeed. */
+  async settled(result: Result, job: SettlingJob): Promise<null> {
+    try {
+      if (await this.#isKept(job.jobId, job.tokenName)) await this.#keepJob(result, job);
+    } catch (error) {
+      this.#losing(String(error));
+    }
+    return null;
+  }
+
+  async #keepJob(result: Result, job: SettlingJob): Promise<void> {
+    const { queueId, jobId, tenant, tokenName } = job;
+    const payload = (await job.payload()) ?? '{}';
+    const facts = readFacts(job.jobType, payload);
+    const asked = facts instanceof HttpError ? null : facts.request;
+    const { bytes, type, status } = await answerOf(job.jobType, result);
+    await this.#keep({
+      ...{ queueId, jobId, requestId: jobId, responseId: null, tenant, tokenName, status, model: job.model },
+      road: 'job',
+      path: asked?.path ?? null,
+      startedAt: null,
+      input: { type: asked?.contentType ?? null, ...cut(asked?.body ?? new TextEncoder().encode(payload)) },
+      output: { type, ...cut(bytes) },
+      isWhole: true,
+    });
+  }
+
+  async #isKept(jobId: string, tokenName: string | null): Promise<boolean> {
+    if (tokenName === null) return isKept(jobId, undefined, this.#share);
+    const { settings, objects } = this.#parts;
+    // A request whose token cannot be looked up is no reason for it to fail, nor to keep what may not be kept.
+    const tokens = await allTokens({ ...settings, objects } as never).catch(() => null);
+    return (
+      tokens !== null &&
+      isKept(
+        jobId,
+        tokens.find(({ name }) => name === tokenName),
+        this.#share,
+      )
+    );
+  }
+
+  /** Stores a record. It never fails; the caller waits for it, so that whoever has the whole answer finds the record. */
+  async #keep(
+    seen: Omit<Seen, 'workerId' | 'startedAt' | 'endedAt'> & { startedAt: number | null },
+  ): Promise<void> {
+    const { objects } = this.#parts;
+    const { queueId, jobId } = seen;
+    const store = async () => {
+      const endedAt = Date.now();
+      // The queue knows the course of both kinds of jobs.
+      const ledger = await onceMore(() => objects.queue(queueId).ledger(jobId, null)).catch(() => null);
+      const steps = ledger?.steps ?? [];
+      const workerId = steps.findLast(({ worker_id }) => worker_id !== null)?.worker_id ?? null;
+      const startedAt = seen.startedAt ?? (steps[0] ? Date.parse(steps[0].at) : endedAt);
+      const record = recordOf({ ...seen, workerId, startedAt, endedAt });
+      await onceMore(() => objects.keptRequests(queueId).add(record));
+    };
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Error('the record is not stored in time')), PATIENCE_MS);
+    try {
+      await Promise.race([store(), late.promise]);
+    } catch (error) {
+      this.#losing(String((error as Error)?.message ?? error));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Says in the log that records are lost, at most once a minute. */
+  #losing(why: string): void {
+    this.#lost += 1;
+    if (Date.now() - this.#saidAt < SAID_AGAIN_MS) return;
+    this.#saidAt = Date.now();
+    this.#parts.log('warn', 'requests are not kept', { records: this.#lost, error: why });
+    this.#lost = 0;
+  }
+}
+
+/** Returns a body that passes another on, and tells what that was when it is over, before its reader learns the end. */
+function seen(
+  body: ReadableStream<Uint8Array>,
+  tell: (body: { bytes: Uint8Array; isCut: boolean }, isWhole: boolean) => Promise<void>,
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  let isCut = false;
+  const over = (isWhole: boolean) => tell({ bytes: joined(pieces, length), isCut }, isWhole);
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) {
+          await over(true);
+          return controller.close();
+        }
+        const left = MOST_BYTES - length;
+        isCut ||= value.byteLength > left;
+        // The reader may free the piece that it is given.
+        const kept = value.slice(0, left);
+        pieces.push(kept);
+        length += kept.byteLength;
+        controller.enqueue(value);
+      } catch (error) {
+        await over(false);
+        controller.error(error);
+      }
+    },
+    async cancel(reason) {
+      await Promise.all([reader.cancel(reason), over(false)]);
+    },
+  });
+}
+
+function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.byteLength;
+  }
+  return whole;
+}
+
+function cut(bytes: Uint8Array): Omit<Content, 'type'> {
+  return { bytes: bytes.subarray(0, MOST_BYTES), isCut: bytes.byteLength > MOST_BYTES };
+}
+
+/** Returns the answer that the result of a stored job holds, as a caller who waits would get it. */
+async function answerOf(
+  jobType: string,
+  result: Result,
+): Promise<{ bytes: Uint8Array; type: string | null; status: number }> {
+  const encode = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+  if (jobType === 'runpod') {
+    const output = runpodOutput(result);
+    // A worker yields a stream as pieces of its text, and an answer in one piece as the only piece of its output.
+    if (output.length > 0 && output.every((piece) => typeof piece === 'string')) {
+      const text = output.join('');
+      const type = text.startsWith('data:') ? 'text/event-stream' : 'text/plain';
+      return { bytes: new TextEncoder().encode(text), type, status: 200 };
+    }
+    return { bytes: encode(output.length === 1 ? output[0] : output), type: JSON_TYPE, status: 200 };
+  }
+  const facts = { model: null, stream: false, includeUsage: false };
+  const response = answerFromResult(result, facts, Math.floor(Date.now() / 1000));
+  if (response === null) return { bytes: encode(result), type: JSON_TYPE, status: 200 };
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  return { bytes, type: response.headers.get('content-type'), status: response.status };
+}
