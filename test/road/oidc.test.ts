@@ -243,6 +243,42 @@ describe('a person', () => {
   });
 });
 
+describe('a sign-in on the page', () => {
+  const begin = (page: string, headers: Record<string, string> = {}) =>
+    fetch(`${queue.url}/api/session/oidc`, {
+      method: 'POST',
+      headers: { 'sec-fetch-site': 'same-origin', ...headers },
+      body: JSON.stringify({ page, at: `${page}jobs` }),
+    });
+
+  it('leads to the issuer, and back to the address under which a proxy shows the page', async () => {
+    const response = await begin('https://queue.example.com/llm/', {
+      'x-forwarded-host': 'queue.example.com',
+      'x-forwarded-proto': 'https',
+      'x-forwarded-prefix': '/llm',
+    });
+    const { url } = (await response.json()) as { url: string };
+    const { origin, searchParams } = new URL(url);
+    expect(origin).toBe(issuer.issuer);
+    expect(Object.fromEntries(searchParams)).toMatchObject({
+      response_type: 'code',
+      redirect_uri: 'https://queue.example.com/llm/api/session/oidc/callback',
+      code_challenge_method: 'S256',
+      scope: 'openid email',
+    });
+    expect(response.headers.get('set-cookie')).toMatch(
+      /^worker-vllm-oidc=\S+; Path=\/llm\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+    );
+  });
+
+  it('is begun by the own page alone, for its own address', async () => {
+    expect((await begin(`${queue.url}/`)).status).toBe(200);
+    expect((await begin(`${queue.url}/`, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    for (const page of ['https://evil.example/', `${queue.url}/?x=/`, 'javascript:alert(1)/', queue.url])
+      expect((await begin(page)).status).toBe(400);
+  });
+});
+
 describe('an issuer that is away', () => {
   onNode('does not end what is known, and is said to be away where nothing is', async () => {
     const jwt = await of('1', ['ml']);

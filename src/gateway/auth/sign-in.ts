@@ -125,9 +125,16 @@ export function cookieIn(request: RequestHead, name: string): string | null {
 }
 
 function cookieWith(request: RequestHead, id: string, basePath: string, seconds: number): string {
-  // If a proxy misreports the protocol, the browser refuses the cookie, and nobody else is harmed.
-  const isTls = /^https/.test(request.headers.get('x-forwarded-proto') ?? new URL(request.url).protocol);
+  const isTls = cameOverTls(request);
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
   const secure = isTls ? '; Secure' : '';
   return `${name}=${id}; Path=${basePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
+}
+
+/**
+ * Returns whether a browser's request came over TLS. If a proxy misreports it, the browser refuses the cookie, and
+ * nobody else is harmed.
+ */
+export function cameOverTls({ headers, url }: RequestHead): boolean {
+  return /^https/.test(headers.get('x-forwarded-proto') ?? new URL(url).protocol);
 }

@@ -1,5 +1,5 @@
 import { addCredential } from '../../../gateway/auth/credentials.ts';
-import { cookieIn, requireOwnPage, signIn } from '../../../gateway/auth/sign-in.ts';
+import { cameOverTls, cookieIn, requireOwnPage, signIn } from '../../../gateway/auth/sign-in.ts';
 import { readValue } from '../../../gateway/bodies/body.ts';
 import { HttpError, retryAfter, toHttpError } from '../../../gateway/errors.ts';
 import { log } from '../../../gateway/log.ts';
@@ -136,9 +136,9 @@ function setCookie(
   site: 'Lax' | 'Strict',
 ): void {
   const path = basePathOf(req.raw);
-  header('set-cookie', `${pair}; Path=${path}; Max-Age=${forMs / 1000}; HttpOnly; SameSite=${site}`, {
-    append: true,
-  });
+  const secure = cameOverTls(req.raw) ? '; Secure' : '';
+  const value = `${pair}; Path=${path}; Max-Age=${forMs / 1000}; HttpOnly; SameSite=${site}${secure}`;
+  header('set-cookie', value, { append: true });
 }
 
 /**
@@ -148,8 +148,10 @@ function setCookie(
 function addressesOf({ page: root, at }: OidcStart, request: Request): { page: URL; view: string } {
   const hosts = [request.headers.get('host'), request.headers.get('x-forwarded-host')];
   const [page, there] = [root, at].map((text) => (URL.canParse(text) ? new URL(text) : null));
-  if (page && there && page.href === root && /^https?:.*[^?#]\/$/.test(root) && hosts.includes(page.host)) {
-    if (there.href.startsWith(root)) return { page, view: there.href.slice(root.length) };
+  const isOwn = page && /^https?:.*\/$/.test(root) && hosts.includes(page.host);
+  // An address of its origin and path alone has neither a query nor a user name.
+  if (isOwn && page.origin + page.pathname === root && there?.href.startsWith(root)) {
+    return { page, view: there.href.slice(root.length) };
   }
   const message = 'page: expected the address of the root of this page, and at: the address of a view in it';
   throw new HttpError(400, message, 'invalid_sign_in');
