@@ -1,4 +1,4 @@
-import { failureInWords, type LaunchRow } from '../protocol/scaling.ts';
+import { failureInWords, isFinal, type LaunchRow } from '../protocol/scaling.ts';
 
 /** The steps of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
 export const LAUNCH_STEPS = ['Accepted', 'Container', 'Loading', 'Registered', 'Ready'] as const;
@@ -9,6 +9,14 @@ export function stepsDone(launch: LaunchRow): number {
   if (launch.registered_at !== null) return 4;
   if (launch.started_at !== null || launch.loading !== null) return 2;
   return launch.accepted_at === null ? 0 : 1;
+}
+
+/** Returns the state of each step of a start: the one at which a start failed is told from those never reached. */
+export function stepStates(launch: LaunchRow): ('done' | 'now' | 'failed' | 'rest')[] {
+  const done = stepsDone(launch);
+  const isOver = isFinal(launch) || launch.state === 'terminating';
+  const next = !isOver ? 'now' : launch.cause !== null ? 'failed' : 'rest';
+  return LAUNCH_STEPS.map((_, index) => (index < done ? 'done' : index === done ? next : 'rest'));
 }
 
 /** Says what a launch does now, in a few words. */

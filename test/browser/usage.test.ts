@@ -66,4 +66,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.locator(`tr[data-id="${new Date().toISOString().slice(0, 10)}"]`).waitFor();
   expect(new URL(page.url()).search).toBe('?by=day');
   expect(await accessibilityFaults(page)).toEqual([]);
+  // What stands below a figure breaks where the window is narrow.
+  await page.setViewportSize({ width: 320, height: 640 });
+  expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
 });

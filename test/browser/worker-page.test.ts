@@ -145,7 +145,7 @@ it('says how much slower than the rest of its pool a worker is, and of how many 
   while ((await countOf()) < 12) await Promise.all(Array.from({ length: 8 }, ask));
 
   const page = await show('workers/slow');
-  const table = page.getByRole('region', { name: 'Against its pool' });
+  const table = page.getByRole('region', { name: 'Beside its pool' });
   const row = table.getByRole('row', { name: /^Between tokens/ });
   await row.getByText(/^\d+\.?\d* times the pool’s$/).waitFor();
   expect(Number.parseFloat((await row.getByRole('cell').last().textContent())!)).toBeGreaterThan(1.5);

@@ -73,8 +73,8 @@ interface SparklineProps {
 /** Shows a number over time, without axes: a path is drawn faster than a chart, and a table has many. */
 export function Sparkline({ values, label }: SparklineProps) {
   const known = values.filter((value) => value !== null);
-  // Fewer values would be a mere speck.
-  if (known.length < 3) return <span class="sparkline" />;
+  // Fewer values would be a mere speck at the edge.
+  if (known.length < 6) return <span class="sparkline" />;
   const most = Math.max(...known, Number.EPSILON);
   const line = values
     .map((value, x) =>

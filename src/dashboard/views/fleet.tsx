@@ -4,6 +4,7 @@ import { Command } from '../controls/action.tsx';
 import { Mark, WORKER_LOOKS, WORKER_STATES } from '../controls/marks.tsx';
 import { Table } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
+import { isLow } from '../controls/window.ts';
 import { fleet } from '../live.ts';
 import { at, filter, query } from '../router.ts';
 import { session } from '../session.ts';
@@ -11,7 +12,7 @@ import { OverTime } from './over-time.tsx';
 import { Scaling } from './scaling.tsx';
 import { engineWords, sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
 
-const ROW_HEIGHT = 44;
+const ROW_HEIGHT = isLow ? 40 : 44;
 
 /** Shows every worker, a row each, the worst first. */
 export function FleetView() {
@@ -29,7 +30,7 @@ export function FleetView() {
   return (
     <section class="view" aria-labelledby="fleet-title">
       <Scaling view={view} />
-      <div class="tools">
+      <div class="tools fleet-tools">
         <h1 id="fleet-title">Workers</h1>
         <StateFilter workers={ofPool} chosen={state} />
         <TextFilter text={text} />
@@ -109,7 +110,7 @@ function TextFilter({ text }: { text: string }) {
   return (
     <input
       type="search"
-      placeholder="Worker, model, GPU, error"
+      placeholder="Find a worker"
       aria-label="Filter by words of a worker's name, pool, model, adapters, GPU or error"
       spellcheck={false}
       value={text}
@@ -132,9 +133,9 @@ function PoolFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string 
   if (pools.length < 2 && chosen === null) return null;
   return (
     <label class="select">
-      Pool{' '}
+      <span class="unseen">Pool</span>
       <select value={chosen ?? ''} onChange={(event) => filter({ config_id: event.currentTarget.value })}>
-        <option value="">all</option>
+        <option value="">All pools</option>
         {pools.map((pool) => (
           <option key={pool} value={pool}>
             {pool}

@@ -1,6 +1,6 @@
 import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
-import { doingNow, LAUNCH_STEPS, stepsDone } from '../../show/launches.ts';
+import { doingNow, LAUNCH_STEPS, stepStates } from '../../show/launches.ts';
 import { now } from '../clock.ts';
 import { Progress } from '../controls/figures.tsx';
 import { LaunchMark } from '../controls/marks.tsx';
@@ -154,19 +154,20 @@ function Phase({ launch }: { launch: LaunchRow }) {
   );
 }
 
+const STEP_WORDS = { done: 'done', now: 'goes on', failed: 'failed', rest: 'not reached' };
+
 /** Shows a segment for each step, filled once the step is done. */
 function Steps({ launch }: { launch: LaunchRow }) {
-  const done = stepsDone(launch);
-  const isOver = isFinal(launch) || launch.state === 'terminating';
+  const states = stepStates(launch);
+  const isWhole = states.every((state) => state === 'done');
   return (
-    <ol class="steps" aria-label="Steps of the start">
+    <ol class={`steps${isWhole ? ' whole' : ''}`} aria-label="Steps of the start">
       {LAUNCH_STEPS.map((step, index) => {
-        const state = index < done ? 'done' : index === done && !isOver ? 'now' : 'rest';
-        const word = { done: 'done', now: 'goes on', rest: isOver ? 'not reached' : 'to come' }[state];
+        const state = states[index]!;
         return (
-          <li key={step} class={state} title={`${step}: ${word}`}>
+          <li key={step} class={state} title={`${step}: ${STEP_WORDS[state]}`}>
             <span class="unseen">
-              {step}: {word}
+              {step}: {STEP_WORDS[state]}
             </span>
           </li>
         );

@@ -123,10 +123,15 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
             </p>
           )}
           <p class="ready">
-            <span class="number">
-              {format.count(pool.ready_workers)}/{format.count(pool.workers)}
+            <span>
+              <span class="number">
+                {format.count(pool.ready_workers)}/{format.count(pool.workers)}
+              </span>{' '}
+              workers ready
             </span>{' '}
-            workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
+            <span>
+              <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
+            </span>
           </p>
           {why_waiting && total > 0 && <WaitingFor waiting={why_waiting} />}
           {why_waiting && total > 0 && (

@@ -2,9 +2,9 @@ import { useRef } from 'preact/hooks';
 import type { FleetView, PoolRow } from '../../protocol/fleet-view.ts';
 import type { LaunchRow, PoolScaling } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
-import { isUnderWay, keepLaunches } from '../../show/launches.ts';
+import { doingNow, isUnderWay, keepLaunches, sortLaunches } from '../../show/launches.ts';
 import { ROLLOUT_WORDS } from '../../show/versions.ts';
-import { Mark } from '../controls/marks.tsx';
+import { LaunchMark, Mark } from '../controls/marks.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
 import { isLow } from '../controls/window.ts';
@@ -12,11 +12,11 @@ import { href } from '../router.ts';
 import { LAUNCH_COLUMNS } from './launch-columns.tsx';
 import { PoolActions } from './pool-actions.tsx';
 
-const ROW_HEIGHT = 48;
+const ROW_HEIGHT = isLow ? 40 : 48;
 const HEAD_HEIGHT = 30;
 
 /** The number of launches for which room is kept, so that one more does not push the workers below. */
-const LAUNCHES = isLow ? 1 : 3;
+const LAUNCHES = 3;
 
 /** Shows what the scheduler wants, has and does; nothing if no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {
@@ -40,30 +40,49 @@ export function Scaling({ view }: { view: FleetView }) {
 }
 
 function Launches({ launches }: { launches: LaunchRow[] }) {
-  const shown = useRef<LaunchRow[]>([]);
-  shown.current = keepLaunches(shown.current, launches, LAUNCHES);
   return (
     <section class="launches" aria-labelledby="launches-title">
       <h2 id="launches-title">
         Launches <span class="number">{launches.filter(isUnderWay).length} under way</span>{' '}
+        {isLow && <FirstLaunch launches={launches} />}
         <a href={href('spend')}>All, and what they cost</a>
       </h2>
-      <div style={{ minHeight: `${HEAD_HEIGHT + LAUNCHES * ROW_HEIGHT}px` }}>
-        {launches.length > 0 ? (
-          <Table
-            label="Launches"
-            columns={LAUNCH_COLUMNS}
-            rows={shown.current}
-            rowHeight={ROW_HEIGHT}
-            idOf={({ id }) => id}
-            isAside
-            classOf={({ state }) => state}
-          />
-        ) : (
-          <p class="notice">Nothing has been launched yet. The first machine starts once work arrives.</p>
-        )}
-      </div>
+      {!isLow && <LaunchTable launches={launches} />}
     </section>
+  );
+}
+
+/** Shows the launch that is to be looked at first, in a line. */
+function FirstLaunch({ launches }: { launches: LaunchRow[] }) {
+  const [first] = sortLaunches(launches);
+  if (!first) return null;
+  return (
+    <span class="first">
+      <LaunchMark launch={first} /> <span class="id">{first.id}</span> {doingNow(first)}
+    </span>
+  );
+}
+
+/** Shows the launches under way, then the newest. A low window has no room for them above the workers. */
+function LaunchTable({ launches }: { launches: LaunchRow[] }) {
+  const shown = useRef<LaunchRow[]>([]);
+  shown.current = keepLaunches(shown.current, launches, LAUNCHES);
+  return (
+    <div style={{ minHeight: `${HEAD_HEIGHT + LAUNCHES * ROW_HEIGHT}px` }}>
+      {launches.length > 0 ? (
+        <Table
+          label="Launches"
+          columns={LAUNCH_COLUMNS}
+          rows={shown.current}
+          rowHeight={ROW_HEIGHT}
+          idOf={({ id }) => id}
+          isAside
+          classOf={({ state }) => state}
+        />
+      ) : (
+        <p class="notice">Nothing has been launched yet. The first machine starts once work arrives.</p>
+      )}
+    </div>
   );
 }
 
@@ -113,7 +132,7 @@ const SCALING_COLUMNS: Column<ScaledPool>[] = [
   counted('waiting', 'Waiting', 'Jobs that wait', ({ waiting }) => waiting, 4),
   {
     key: 'price',
-    head: 'An hour',
+    head: 'Cost',
     title: 'What its machines cost an hour now',
     width: 88,
     isNumber: true,

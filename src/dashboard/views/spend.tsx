@@ -126,23 +126,22 @@ function Totals({ scaling, idle }: { scaling: ScalingSummary; idle: number }) {
     <>
       <dl class="totals">
         <Total
-          name="An hour now"
+          name="Cost an hour, now"
           value={format.price(price_per_hour)}
           used={price_per_hour}
           most={budget.per_hour}
         />
+        <div>
+          <dt>Of that, idle</dt>
+          <dd class="number">{format.price(idle)}</dd>
+          <dd class="dim">slots in which nothing runs</dd>
+        </div>
         <Total
           name="Today, since midnight UTC"
           value={format.money(spent_today)}
           used={spent_today}
           most={budget.per_day}
         />
-        <div>
-          <dt>Idle, an hour now</dt>
-          <dd class="number" title="Slots of ready workers in which nothing runs">
-            {format.price(idle)}
-          </dd>
-        </div>
       </dl>
       {budget_reached !== null && (
         <p class="warn">
@@ -209,7 +208,7 @@ const POOL_COLUMNS: Column<PoolSpend>[] = [
     drop: 4,
     cell: ({ spend }) => format.count(spend.machines),
   },
-  money('per_hour', 'An hour', 'What its machines cost an hour now'),
+  money('per_hour', 'Now', 'What its machines cost an hour now'),
   money('idle_per_hour', 'Idle', 'Of that, for slots of ready workers in which nothing runs', 4),
   money('last_hour', 'Last hour', 'What its machines cost over the newest hour', 4),
   {
@@ -232,7 +231,7 @@ const POOL_COLUMNS: Column<PoolSpend>[] = [
   },
   {
     key: 'per-million',
-    head: 'A million tokens',
+    head: 'Per million',
     title: 'What a million generated tokens cost over the newest hour, idle time and starts included',
     width: 124,
     isNumber: true,
@@ -259,11 +258,11 @@ const PROVIDER_COLUMNS: Column<{ provider: ScalingProvider; spend: Spend }>[] = 
     isNumber: true,
     cell: ({ spend }) => format.count(spend.machines),
   },
-  money('per_hour', 'An hour', 'What its machines cost an hour now'),
+  money('per_hour', 'Now', 'What its machines cost an hour now'),
   money('last_hour', 'Last hour', 'What its machines cost over the newest hour', 4),
   {
     key: 'list',
-    head: 'Its list',
+    head: 'Listed',
     title: 'When a complete list of its machines of this fleet last arrived',
     drop: 5,
     cell: ({ provider: { listed_at, error } }) =>

@@ -189,7 +189,7 @@ function columnsOf(by: By): Column<UsageGroup>[] {
       head: 'Cost',
       title: 'US dollars',
       width: 130,
-      narrow: 88,
+      narrow: 80,
       isNumber: true,
       cell: (group) => (
         <span class={group.dollars === null ? 'dim' : undefined} title={costInWords(group)}>
@@ -207,7 +207,7 @@ function number(
   drop?: 3 | 4 | 5,
 ): Column<UsageGroup> {
   const used = (group: UsageGroup) => (group.isIdle ? '' : cell(group));
-  return { key, head, width: 100, narrow: 76, isNumber: true, ...(drop && { drop }), cell: used };
+  return { key, head, width: 100, narrow: 84, isNumber: true, ...(drop && { drop }), cell: used };
 }
 
 /** Shows pools in which somebody waits. */

@@ -22,7 +22,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
   const { measures, failure } = useMeasures(workerId, configId);
   return (
     <section class="against" aria-labelledby="against-title">
-      <h2 id="against-title">Against its pool</h2>
+      <h2 id="against-title">Beside its pool</h2>
       <table>
         <thead>
           <tr>

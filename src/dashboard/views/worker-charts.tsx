@@ -71,6 +71,9 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
   const path = `api/fleet/history?worker_id=${encodeURIComponent(workerId)}&range=${range}`;
   const { data: history, failure } = usePolled<FleetHistory>(path, REFRESH_MS[range]).value;
   const data = history && sinceKnown(history);
+  const known = CHARTS.filter(({ lines }) =>
+    Object.keys(lines).some((key) => data?.series[key]?.some((value) => value !== null)),
+  );
   return (
     <section aria-labelledby="charts-title">
       <div class="tools">
@@ -82,9 +85,9 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
           onChoose={(over) => filter({ over: over === '1h' ? null : over })}
         />
       </div>
-      {data ? (
+      {data && known.length > 0 ? (
         <div class="charts">
-          {CHARTS.map(({ title, lines, ...rest }) => (
+          {known.map(({ title, lines, ...rest }) => (
             <Chart
               key={title}
               title={title}
@@ -100,7 +103,7 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
           ))}
         </div>
       ) : (
-        <p class="notice">{ownFailure(failure) ?? 'Asking …'}</p>
+        <p class="notice">{ownFailure(failure) ?? (data ? 'Nothing was measured.' : 'Asking …')}</p>
       )}
     </section>
   );

@@ -122,7 +122,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
   },
   {
     key: 'beat',
-    head: 'Beat',
+    head: 'Heartbeat',
     title: 'Age of the newest heartbeat',
     width: 92,
     narrow: 78,
