@@ -37,6 +37,12 @@ export function perMillionTokens(pool: PoolRow, { last_hour }: Spend): number | 
   return tokens_out === 0 || last_hour === 0 ? null : (last_hour / tokens_out) * 1e6;
 }
 
+/** Returns how many workers there are that no launcher has started, so that no spend of theirs is counted. */
+export function uncounted({ workers, launches }: Pick<FleetView, 'workers' | 'launches'>): number {
+  const launched = new Set(launches.map(({ name }) => name));
+  return workers.filter(({ worker_id, state }) => state !== 'stopped' && !launched.has(worker_id)).length;
+}
+
 /** Returns all launches, the newest first. */
 export function recentLaunches({ launches }: FleetView): LaunchRow[] {
   return [...launches].sort((a, b) => b.intended_at - a.intended_at);

@@ -9,7 +9,7 @@ import { Age } from '../controls/time.tsx';
 import { fleet } from '../live.ts';
 import { usePolled } from '../polled.ts';
 import { href } from '../router.ts';
-import { perMillionTokens, recentLaunches, type Spend, spendOf } from '../spending.ts';
+import { perMillionTokens, recentLaunches, type Spend, spendOf, uncounted } from '../spending.ts';
 import { costInWords, type UsageAnswer } from '../usage.ts';
 import { RECENT_COLUMNS } from './launch-columns.tsx';
 import { isScaled, type ScaledPool } from './scaling.tsx';
@@ -74,9 +74,16 @@ function Costs({ view, scaling }: { view: FleetView; scaling: ScalingSummary }) 
     spend: spend((launch) => launch.provider === provider.name),
   }));
   const recent = recentLaunches(view);
+  const others = uncounted(view);
   return (
     <>
       <Totals scaling={scaling} idle={spend(() => true).idle_per_hour} />
+      {others > 0 && (
+        <p class="dim">
+          {format.plural(others, 'worker')} that no launcher started {others === 1 ? 'is' : 'are'} not counted
+          here; <a href={href('usage')}>Usage</a> has what was used of them, at the prices that they report.
+        </p>
+      )}
       <section aria-labelledby="spend-pools">
         <h2 id="spend-pools">By pool</h2>
         <Table

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { perMillionTokens, spendOf } from '../../../src/dashboard/spending.ts';
+import { perMillionTokens, spendOf, uncounted } from '../../../src/dashboard/spending.ts';
 import type { PoolRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
 import type { LaunchRow } from '../../../src/protocol/scaling.ts';
 import { doingNow, sortLaunches, stepsDone } from '../../../src/show/launches.ts';
@@ -32,6 +32,11 @@ it('what machines cost is summed over those that may be alive, and idle slots of
   const pool = (tokens_out: number) => ({ hour: { tokens_out } }) as PoolRow;
   expect(perMillionTokens(pool(2_000_000), spend)).toBe(2.5);
   expect(perMillionTokens(pool(0), spend)).toBeNull();
+});
+
+it('says how many workers no launcher has started', () => {
+  const workers = [worker('launched', 1, 4), worker('by-hand', 1, 4)];
+  expect(uncounted({ workers, launches: [launch('launched', 'ready')] })).toBe(1);
 });
 
 it('a launch is as far as the last step that was told, and says what goes on', () => {
