@@ -2,7 +2,6 @@ import { type deliver as Deliver, isTaken } from '../durable/deliver.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { doubling } from '../process/backoff.ts';
 import type { Acknowledgement, Attention, FleetView } from '../protocol/index.ts';
-import type { RefusedWorker } from './rpc.ts';
 import type { Problem } from './view/scaling-attention.ts';
 import { span } from './view/words.ts';
 
@@ -240,50 +239,4 @@ export class AlertPoster {
 function isStill({ attention, workers, scaling }: FleetView): boolean {
   const isOver = ({ state }: FleetView['workers'][number]) => state === 'stopped' || state === 'lost';
   return attention.length === 0 && scaling === null && workers.every(isOver);
-}
-
-/** Problems that the gateway saw and no object stores. */
-export interface Incidents {
-  /** The newest attempt of a worker to connect that was refused. */
-  refusal: Refusal | null;
-  /** Models that callers asked for and no worker serves, newest last. */
-  unknown_models: readonly UnknownModel[];
-}
-
-interface Refusal {
-  at: number;
-  /** The reason for the refusal, a clause: "its token is not known here". */
-  why: string;
-  advice: string;
-}
-
-interface UnknownModel {
-  at: number;
-  model: string;
-  /** The known models, as an error lists them; empty: none. */
-  models: string;
-}
-
-/** The most unknown models, of those that callers asked for, that are remembered at a time. */
-const MOST_MODELS = 5;
-
-/** Stores problems on the way to the queue, in memory only: a problem that persists is reported again. */
-export class RecentIncidents {
-  #refusal: Refusal | null = null;
-  readonly #models = new Map<string, UnknownModel>();
-
-  refused({ why, advice }: RefusedWorker, at: number): void {
-    this.#refusal = { at, why, advice };
-  }
-
-  unknownModel(model: string, models: string, at: number): void {
-    this.#models.delete(model);
-    this.#models.set(model, { at, model, models });
-    const [oldest] = this.#models.keys();
-    if (this.#models.size > MOST_MODELS && oldest !== undefined) this.#models.delete(oldest);
-  }
-
-  all(): Incidents {
-    return { refusal: this.#refusal, unknown_models: [...this.#models.values()] };
-  }
 }

@@ -11,7 +11,7 @@ import type {
   WorkerRow,
 } from '../protocol/index.ts';
 import { isOver } from '../scheduler/machines.ts';
-import type { Incidents } from './alerts.ts';
+import type { Incidents } from './incidents.ts';
 import type { Machine, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import { type PoolFacts, poolRow } from './view/pool-row.ts';

@@ -5,7 +5,7 @@ import {
   type WorkerRow,
   workerName,
 } from '../../protocol/index.ts';
-import type { Incidents } from '../alerts.ts';
+import type { Incidents } from '../incidents.ts';
 import { isPutOff, missedIn, waitingIn, waitsLong } from './pool-row.ts';
 import { heldBack, nearestLaunch } from './pool-start.ts';
 import { type Finding, type Problem, type ScalingShown, scalingItems, withId } from './scaling-attention.ts';
