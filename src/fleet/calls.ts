@@ -189,7 +189,7 @@ export const SHOWN_COMMANDS = {
    * @returns the problem, or null if it is not in the list
    */
   acknowledge: ({ fleet, now }: Called, id: string, by: string | null): Attention | null =>
-    fleet.alerts.acknowledge(id, by, now),
+    fleet.alerting.acknowledge(id, by, now),
 
   /** Forgets what is known of a worker that is gone, at an operator's request. */
   forgetWorker: ({ fleet }: Called, id: string): Forgotten => fleet.forgetWorker(id),

@@ -11,7 +11,7 @@ import type { DisplacedJobs } from '../scheduler/machines.ts';
 import type { QueueFacts } from '../scheduler/rule-types.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
-import { Alerts } from './alerts.ts';
+import type { Alerting } from './alerting.ts';
 import { AliasFigures } from './alias-figures.ts';
 import { Audit } from './audit.ts';
 import { History } from './history/history.ts';
@@ -59,9 +59,11 @@ export interface FleetPorts {
   now(): number;
   /** Returns a random name of lower-case letters and digits. */
   randomName(length: number): string;
+  /** Makes the part that tells others of problems, once the tables are there. */
+  alerting(): Alerting;
 }
 
-export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'alert_settled_seconds'>;
+export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds'>;
 
 /**
  * Knows a queue's workers, models and machines beyond their connections: a part for each, and a method here for what
@@ -83,7 +85,7 @@ export class Fleet {
   /** The figures of the models of aliases, of the last ten minutes. */
   readonly #aliasFigures = new AliasFigures();
   readonly incidents = new RecentIncidents();
-  readonly alerts: Alerts;
+  readonly alerting: Alerting;
   /** Launches and ends the machines that run the workers. */
   readonly scheduler: Scheduler;
   /** The view of the fleet's parts that everybody sees. */
@@ -108,7 +110,7 @@ export class Fleet {
     this.tokens = new Tokens(sql, now);
     this.audit = new Audit(sql);
     this.requests = new Requests(sql);
-    this.alerts = new Alerts(sql, settings.alert_settled_seconds * 1000);
+    this.alerting = ports.alerting();
     this.#workerHistory = new WorkerHistory(this.history);
     this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
@@ -127,7 +129,7 @@ export class Fleet {
       incidents: () => this.incidents.all(),
       tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
       launches: () => this.scheduler.launches(),
-      acknowledged: (problems, at) => this.alerts.look(problems, at),
+      acknowledged: (problems, at) => this.alerting.look(problems, at),
       scaling: () => this.scheduler.scaling(),
       aliases: (at) => this.#aliasFigures.rows(this.aliases, at),
     });

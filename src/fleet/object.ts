@@ -1,7 +1,6 @@
 import type { BatchesObject } from '../batches/object.ts';
 import { type CallsOf, type Exposed, expose } from '../durable/calls.ts';
-import { deliver } from '../durable/deliver.ts';
-import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
+import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import type { Heartbeat, RequestRecord } from '../protocol/index.ts';
 import { randomName } from '../protocol/random-text.ts';
 import type { DisplacedJobs } from '../scheduler/machines.ts';
@@ -12,7 +11,7 @@ import {
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
-import { AlertPoster } from './alerts.ts';
+import type { Alerting, AlertingPorts, MakeAlerting } from './alerting.ts';
 import {
   type Called,
   COMMANDS,
@@ -86,10 +85,14 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   readonly #schedulingAlarm: ReturnType<Alarms['part']>;
   readonly #alertAlarm: ReturnType<Alarms['part']>;
   readonly #viewerAlarm: ReturnType<Alarms['part']>;
-  readonly #poster: AlertPoster;
   readonly #saving: SaveTimer;
 
-  constructor(host: ObjectHost<Watching>, bindings: QueueSettingBindings, objects: Asked, post: Post) {
+  constructor(
+    host: ObjectHost<Watching>,
+    bindings: QueueSettingBindings,
+    objects: Asked,
+    alerting: MakeAlerting,
+  ) {
     super();
     this.#host = host;
     this.#objects = objects;
@@ -102,7 +105,17 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#alertAlarm = alarms.part();
     this.#viewerAlarm = alarms.part();
     const settings = completeQueueSettings(settingsFromBindings(bindings));
-    this.#fleet = new Fleet({ queueId, sql, alarm: this.#fleetAlarm, now, randomName }, settings);
+    this.#fleet = new Fleet(
+      {
+        queueId,
+        sql,
+        alarm: this.#fleetAlarm,
+        now,
+        randomName,
+        alerting: () => alerting(this.#alertingPorts()),
+      },
+      settings,
+    );
     this.#saving = new SaveTimer({ save: () => this.#save(), now, after });
     this.#scheduling = new Scheduling({
       fleet: this.#fleet,
@@ -114,21 +127,6 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       backlog: () => objects.batches(queueId).backlog(),
       after,
       log: (level, message, error) => host.log(level, message, { queue_id: queueId, error: String(error) }),
-    });
-    const { alert_url: alertUrl, alert_settled_seconds: settled } = settings;
-    this.#poster = new AlertPoster({
-      alerts: this.#fleet.alerts,
-      view: () => this.view(),
-      url: alertUrl,
-      queueId: queueId === DEFAULT_QUEUE ? null : queueId,
-      alarm: this.#alertAlarm,
-      everyMs: (settled * 1000) / 3,
-      now,
-      commit,
-      // The operator's own receiver may be at a private address.
-      post: (body) => deliver(post('private'), alertUrl, body),
-      background: (work) => host.background(work),
-      log: (level, message) => host.log(level, message, { queue_id: queueId }),
     });
     this.#viewers = new LiveViewers({
       sockets: () => host.sockets(),
@@ -145,7 +143,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   async heartbeat(beat: Heartbeat): Promise<void> {
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
-    this.#poster.heard();
+    this.#alerting.heard();
     this.#viewers.changed();
   }
 
@@ -174,7 +172,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
     }
-    this.#poster.heard();
+    this.#alerting.heard();
     this.#viewers.changed();
     return answer;
   }
@@ -182,7 +180,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   /** Notes, in memory only, that the gateway refused a worker. */
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, this.#host.now());
-    this.#poster.heard();
+    this.#alerting.heard();
     this.#viewers.changed();
   }
 
@@ -235,7 +233,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     const isAlertDue = this.#alertAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
     if (this.#viewerAlarm.isDue(now)) this.#viewers.closeExpired();
-    if (isAlertDue) await this.#poster.postNews();
+    if (isAlertDue) await this.#alerting.onAlarm();
     if (!isSchedulingDue) return;
     await this.#ensureShare();
     await this.#scheduling.reconcile();
@@ -276,6 +274,24 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       () => {},
       () => {},
     );
+  }
+
+  #alertingPorts(): AlertingPorts {
+    const { queueId, sql } = this.#host;
+    return {
+      queueId,
+      sql,
+      alarm: this.#alertAlarm,
+      now: () => this.#host.now(),
+      view: () => this.view(),
+      commit: (work) => this.#commit(work),
+      background: (work) => this.#host.background(work),
+      log: (level, message, fields) => this.#host.log(level, message, { queue_id: queueId, ...fields }),
+    };
+  }
+
+  get #alerting(): Alerting {
+    return this.#fleet.alerting;
   }
 
   get #called(): Called {

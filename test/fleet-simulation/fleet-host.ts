@@ -7,6 +7,7 @@ import type { LauncherAnswer, LauncherReport, PoolAction, RollRequest } from '..
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import { Disk } from '../simulation/disk.ts';
 import type { Timeline } from '../simulation/timeline.ts';
+import { NO_ALERTING } from '../support/no-alerting.ts';
 import type { Random } from '../support/random.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
@@ -193,6 +194,7 @@ export class FleetHost {
         alarm: fleetAlarm,
         now: () => this.now(),
         randomName: (length) => Array.from({ length }, () => random.pick(LETTERS)).join(''),
+        alerting: () => NO_ALERTING,
       },
       completeQueueSettings({}),
     );

@@ -6,6 +6,7 @@ import { type Called, COMMANDS, VIEWS } from '../../src/fleet/calls.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
 import type { PoolStart } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
+import { NO_ALERTING } from '../support/no-alerting.ts';
 import type { Random } from '../support/random.ts';
 import type { Timeline } from './timeline.ts';
 
@@ -102,6 +103,7 @@ export class FleetHost {
         alarm,
         now: () => this.#timeline.now,
         randomName: (length) => 'a'.repeat(length),
+        alerting: () => NO_ALERTING,
       },
       completeQueueSettings({}),
     );

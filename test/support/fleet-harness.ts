@@ -1,5 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
+import { Alerts } from '../../src/features/alerts/object/alerts.ts';
+import type { Alerting } from '../../src/fleet/alerting.ts';
 import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
 import type {
   FleetEvent,
@@ -11,6 +13,10 @@ import type {
   Subject,
 } from '../../src/fleet/rpc.ts';
 import type { FleetHistory, FleetView, Heartbeat } from '../../src/protocol/index.ts';
+import { NO_ALERTING } from './no-alerting.ts';
+
+/** A change of a problem that lasts less than this, ms, is not reported. */
+const SETTLED_MS = 15_000;
 
 /** The rules of a fleet over real SQLite in memory, with a clock that the test moves by hand. */
 export class FleetHarness {
@@ -26,6 +32,7 @@ export class FleetHarness {
     },
   };
   rules: Fleet;
+  alerts!: Alerts;
   /** In place of what the scheduler makes of its spec. */
   starts: PoolStart[] | null = null;
   readonly #settings: FleetSettings;
@@ -33,7 +40,7 @@ export class FleetHarness {
 
   /** @param now another clock than its own, epoch ms */
   constructor(settings: Partial<FleetSettings> = {}, now?: () => number) {
-    this.#settings = { retention_seconds: 604_800, alert_settled_seconds: 15, ...settings };
+    this.#settings = { retention_seconds: 604_800, ...settings };
     this.#now = now ?? (() => this.nowMs);
     this.rules = this.#open();
   }
@@ -104,6 +111,16 @@ export class FleetHarness {
     this.rules = this.#open();
   }
 
+  #alerting(): Alerting {
+    const alerts = new Alerts(this.sql, SETTLED_MS);
+    this.alerts = alerts;
+    return {
+      ...NO_ALERTING,
+      look: (problems, at) => alerts.look(problems, at),
+      acknowledge: (id, by, at) => alerts.acknowledge(id, by, at),
+    };
+  }
+
   #record(event: FleetEvent): void {
     this.rules.record([event]);
   }
@@ -119,7 +136,14 @@ export class FleetHarness {
       },
     };
     const rules = new Fleet(
-      { queueId: 'q', sql: this.sql, alarm, now: this.#now, randomName: (length) => 'a'.repeat(length) },
+      {
+        queueId: 'q',
+        sql: this.sql,
+        alarm,
+        now: this.#now,
+        randomName: (length) => 'a'.repeat(length),
+        alerting: () => this.#alerting(),
+      },
       this.#settings,
     );
     const starts = rules.starts.bind(rules);

@@ -2,6 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { BatchesObject as HostedBatches } from '../../batches/object.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { CLOSE_ANSWER_MS, type ObjectHost, quietly } from '../../durable/host.ts';
+import { alertingWith } from '../../features/alerts/object/alerting.ts';
 import { KeptRequestsObject as HostedKeptRequests } from '../../features/kept-requests/object/object.ts';
 import { keptSettings } from '../../features/kept-requests/settings.ts';
 import { responsesAsk } from '../../features/responses/gateway/asks.ts';
@@ -95,7 +96,7 @@ type FleetEnv = ObjectBindings & QueueSettingBindings & PrivateNetwork;
 export class FleetObject extends shellOf({
   hosted: HostedFleet,
   make: (host: ConstructorParameters<typeof HostedFleet>[0], env: FleetEnv) =>
-    new HostedFleet(host, env, objectsOf(env), postOf(env)),
+    new HostedFleet(host, env, objectsOf(env), alertingWith(env, postOf(env))),
   namespace: ({ FLEET }) => FLEET,
   opened: argumentsOfUpgrade<OpenedWith>,
 }) {}

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ObjectHost } from '../../../src/durable/host.ts';
+import { alertingWith } from '../../../src/features/alerts/object/alerting.ts';
 import { FleetObject } from '../../../src/fleet/object.ts';
 import { type HeldObject, holdObject } from '../../support/held-object.ts';
 import { until } from '../../support/poll.ts';
@@ -13,7 +14,12 @@ const others = {
 };
 
 const made = (host: ObjectHost<never>) =>
-  new FleetObject(host as ConstructorParameters<typeof FleetObject>[0], {}, others, () => fetch);
+  new FleetObject(
+    host as ConstructorParameters<typeof FleetObject>[0],
+    {},
+    others,
+    alertingWith({}, () => fetch),
+  );
 
 beforeEach(async () => {
   fleet = await holdObject(FleetObject, made);

@@ -113,7 +113,7 @@ describe('the verdict that is found', () => {
       const seen = serving();
       seen.heartbeat('x', { ...wrongUrl, config_id });
       expect(verdict(seen)).toBe('degraded');
-      seen.rules.alerts.acknowledge('worker_error/x', 'ops', seen.nowMs);
+      seen.alerts.acknowledge('worker_error/x', 'ops', seen.nowMs);
       expect(verdict(seen)).toBe('serving');
 
       const gone = serving();

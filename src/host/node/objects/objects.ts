@@ -11,6 +11,7 @@ import type {
 } from '../../../asking/objects.ts';
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
+import { alertingWith } from '../../../features/alerts/object/alerting.ts';
 import { filtersOf } from '../../../features/filters.ts';
 import { KeptRequestsObject } from '../../../features/kept-requests/object/object.ts';
 import { keptSettings } from '../../../features/kept-requests/settings.ts';
@@ -177,7 +178,8 @@ const KINDS = {
   fleet: {
     prototype: FleetObject.prototype,
     opens: 'watch',
-    make: async (host, { settings, objects, post }) => new FleetObject(host, settings, objects, post),
+    make: async (host, { settings, objects, post }) =>
+      new FleetObject(host, settings, objects, alertingWith(settings, post)),
   },
   batches: {
     prototype: BatchesObject.prototype,

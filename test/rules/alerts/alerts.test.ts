@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Alerts } from '../../../src/fleet/alerts.ts';
+import type { Alerts } from '../../../src/features/alerts/object/alerts.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
 /** What of the attention list is told, and what somebody has acknowledged. */
@@ -8,7 +8,7 @@ let alerts: Alerts;
 
 beforeEach(() => {
   fleet = new FleetHarness();
-  alerts = fleet.rules.alerts;
+  alerts = fleet.alerts;
 });
 
 const failed = (id: string, message = 'no GPU') =>
@@ -136,7 +136,7 @@ describe('alerts', () => {
     expect(toldAfter(15)).not.toContain('seen');
     fleet.rules.save();
     fleet.restart();
-    alerts = fleet.rules.alerts;
+    alerts = fleet.alerts;
     expect(after(60)).toBeNull();
     expect(fleet.view().attention).toMatchObject([
       { worker_id: 'seen', acknowledged: { by: 'ops' } },
