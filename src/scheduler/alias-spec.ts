@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { CAUSES } from '../aliases/alias.ts';
-import { Duration } from './duration.ts';
+import { Duration } from '../protocol/duration.ts';
 
 /** The name of a model, or of an alias. */
 const ModelName = z

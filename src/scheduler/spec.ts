@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { aliasFaults } from '../aliases/faults.ts';
+import { Duration } from '../protocol/duration.ts';
 import { Adapters, ENGINE_NAMES, expectationWords, fieldsOf } from '../protocol/index.ts';
 import { AliasSpec } from './alias-spec.ts';
-import { Duration } from './duration.ts';
 import { LabelValue } from './pod-spec.ts';
 import { ProviderSpec, VariableName } from './provider-spec.ts';
 import { spotFaults } from './spot-spec.ts';
