@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/routes/route.ts';
+import { alertRoutes } from './alerts/gateway/routes.ts';
 import { keptRequestsRoutes } from './kept-requests/routes.ts';
 import { oidcRoutes } from './oidc/gateway/routes.ts';
 import { conversationRoutes } from './responses/gateway/conversation-routes.ts';
@@ -13,5 +14,6 @@ export const FEATURE_ROUTES: readonly ((app: Gateway) => void)[] = [
   conversationRoutes,
   listingRoutes,
   usageExportRoute,
+  alertRoutes,
   keptRequestsRoutes,
 ];

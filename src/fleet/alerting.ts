@@ -1,6 +1,13 @@
 import type { ObjectHost } from '../durable/host.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
-import type { Attention, FleetView } from '../protocol/index.ts';
+import type {
+  AlertMute,
+  AlertsView,
+  Attention,
+  FleetView,
+  MuteRequest,
+  TestPost,
+} from '../protocol/index.ts';
 import type { Problem } from './view/scaling-attention.ts';
 
 /** What the fleet object hands to the part that tells others of its problems. */
@@ -16,12 +23,14 @@ export interface AlertingPorts {
   commit<T>(work: () => T): T;
   /** Keeps the object at work until this settles. */
   background(work: Promise<void>): void;
+  /** Returns a random name of lower-case letters and digits. */
+  randomName(length: number): string;
   log: ObjectHost['log'];
 }
 
 /** The part that tells others of the fleet's problems: a feature, which the host hands to the fleet object. */
 export interface Alerting {
-  /** Notes what needs attention now. @returns the same problems, with who has acknowledged them */
+  /** Notes what needs attention now. @returns the same problems, with what people did about them */
   look(problems: readonly Problem[], now: number): Attention[];
   /**
    * Notes who has acknowledged a problem. @param by name of the token; null: none was required
@@ -32,6 +41,14 @@ export interface Alerting {
   heard(): void;
   /** Called when the alarm has rung. */
   onAlarm(): Promise<void>;
+  /** Returns the receivers, without what would let anybody post there, and the mutes in force. */
+  view(now: number): AlertsView;
+  /** Makes a mute. @param by name of the token; null: none was required @returns null: there are too many */
+  mute(request: MuteRequest, by: string | null, now: number): AlertMute | null;
+  /** Ends a mute early. @returns the mute as it was, or null if none of that id is in force */
+  endMute(id: string, now: number): AlertMute | null;
+  /** Sends a test to a receiver, at once. @returns null: there is no receiver of that name */
+  test(name: string): Promise<TestPost | null>;
 }
 
 export type MakeAlerting = (ports: AlertingPorts) => Alerting;

@@ -1,8 +1,11 @@
 import type {
+  AlertMute,
+  AlertsView,
   Attention,
   AuditEntry,
   FleetHistory,
   FleetView,
+  MuteRequest,
   ScalingControl,
   Waiting,
 } from '../protocol/index.ts';
@@ -57,6 +60,9 @@ export interface Called {
 
 /** Calls that are answered at once; nothing is written. */
 export const VIEWS = {
+  /** Returns the receivers of alerts, without secrets, and the mutes in force. */
+  alerts: ({ fleet, now }: Called): AlertsView => fleet.alerting.view(now),
+
   /** Lists what people did, for all queues, newest first: the gateway asks the default queue's object. */
   audit: ({ fleet, now }: Called, wanted: AuditWanted): AuditEntry[] => fleet.audit.list(wanted, now),
 
@@ -190,6 +196,13 @@ export const SHOWN_COMMANDS = {
    */
   acknowledge: ({ fleet, now }: Called, id: string, by: string | null): Attention | null =>
     fleet.alerting.acknowledge(id, by, now),
+
+  /** Ends a mute early. @returns the mute as it was, or null if none of that id is in force */
+  endMute: ({ fleet, now }: Called, id: string): AlertMute | null => fleet.alerting.endMute(id, now),
+
+  /** Mutes alerts. @param by name of the token; null: none was required @returns null: there are too many mutes */
+  mute: ({ fleet, now }: Called, request: MuteRequest, by: string | null): AlertMute | null =>
+    fleet.alerting.mute(request, by, now),
 
   /** Forgets what is known of a worker that is gone, at an operator's request. */
   forgetWorker: ({ fleet }: Called, id: string): Forgotten => fleet.forgetWorker(id),

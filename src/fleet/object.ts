@@ -1,7 +1,7 @@
 import type { BatchesObject } from '../batches/object.ts';
 import { type CallsOf, type Exposed, expose } from '../durable/calls.ts';
 import type { HostedObject, ObjectHost } from '../durable/host.ts';
-import type { Heartbeat, RequestRecord } from '../protocol/index.ts';
+import type { Heartbeat, RequestRecord, TestPost } from '../protocol/index.ts';
 import { randomName } from '../protocol/random-text.ts';
 import type { DisplacedJobs } from '../scheduler/machines.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
@@ -211,6 +211,11 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#viewers.tokensChanged(secrets);
   }
 
+  /** Sends a test to a receiver of alerts. @returns its answer, or null: there is none of that name */
+  async testAlertReceiver(name: string): Promise<TestPost | null> {
+    return await this.#alerting.test(name);
+  }
+
   /** Takes a launcher's report, and returns the scheduler's orders. */
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
     const answer = await this.#scheduling.sync(launcherId, report);
@@ -284,6 +289,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       alarm: this.#alertAlarm,
       now: () => this.#host.now(),
       view: () => this.view(),
+      randomName,
       commit: (work) => this.#commit(work),
       background: (work) => this.#host.background(work),
       log: (level, message, fields) => this.#host.log(level, message, { queue_id: queueId, ...fields }),

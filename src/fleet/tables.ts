@@ -1,6 +1,12 @@
 import type { TableSteps } from '../durable/ports.ts';
 import { SCHEDULER_TABLES } from '../scheduler/state.ts';
 
+/** How each receiver of alerts took what was sent to it, and the mutes in force, JSON (features/alerts). */
+const ALERT_TABLES: readonly string[] = [
+  `CREATE TABLE alert_receivers (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID`,
+  `CREATE TABLE alert_mutes (id TEXT PRIMARY KEY, mute TEXT NOT NULL) WITHOUT ROWID`,
+];
+
 export const FLEET_TABLES: readonly string[] = [
   // was_running: the number of jobs that the worker ran when its last connection ended.
   `CREATE TABLE workers (
@@ -110,8 +116,9 @@ export const FLEET_TABLES: readonly string[] = [
   `CREATE INDEX audit_target ON audit (target, seq)`,
   // Tokens of a file or a setting as they were last reported, JSON, so that their changes are seen.
   `CREATE TABLE file_tokens (name TEXT PRIMARY KEY, entries TEXT NOT NULL) WITHOUT ROWID`,
-  // Problems of the attention list that were reported or acknowledged (alerts.ts), JSON.
+  // Problems of the attention list that were reported or acknowledged (features/alerts), JSON.
   `CREATE TABLE attention (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
+  ...ALERT_TABLES,
   // The history, ten minutes of a subject to a row, or a day by hour: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (
      kind TEXT NOT NULL,
@@ -136,5 +143,5 @@ export const FLEET_TABLES: readonly string[] = [
 export const FLEET_TABLE_STEPS: TableSteps = {
   28: [`ALTER TABLE requests ADD COLUMN alias TEXT`, `ALTER TABLE requests ADD COLUMN fallback TEXT`],
   29: [`DROP TABLE responses`],
-  30: [`ALTER TABLE audit ADD COLUMN subject TEXT`],
+  30: [`ALTER TABLE audit ADD COLUMN subject TEXT`, ...ALERT_TABLES],
 };

@@ -1,11 +1,13 @@
 const SECRET_VARIABLE = /(?:[_-]|^(?:PG)?)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
 /**
- * Matches names of variables that hold lists of tokens or of headers, an address with a password, or command lines,
+ * Matches names of variables that hold lists of tokens, of headers or of receivers of alerts, an address with a password, or command lines,
  * which may hold a key.
  */
-const HOLDS_SECRETS = /^QUEUE_(?:TOKENS|JOURNAL)$|_(?:ARGS|COMMAND|HEADERS)$/;
+const HOLDS_SECRETS = /^QUEUE_(?:TOKENS|JOURNAL|ALERTS)$|_(?:ARGS|COMMAND|HEADERS)$/;
 /** Matches a flag of a command line whose values are secrets, such as `--api-key`, together with these values. */
 const SECRET_ARGUMENTS = /--?[\w-]*(?:key|token|secret|password)(?:=|\s+)((?:(?!-)\S+\s*)+)/gi;
+/** Matches the fields of receivers of alerts that hold secrets, as JSON. */
+const SECRET_FIELDS = /"(?:url|server|routing_key|authorization|secret)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
 
@@ -37,6 +39,7 @@ function secretsIn(name: string, value: string): string[] {
   if (name.endsWith('_HEADERS')) return listed(value).map((pair) => pair.replace(/^[^=]*=/, ''));
   if (name === 'QUEUE_TOKENS') return listed(value).map((entry) => entry.slice(entry.lastIndexOf(':') + 1));
   if (name === 'QUEUE_JOURNAL') return passwordIn(value);
+  if (name === 'QUEUE_ALERTS') return [...value.matchAll(SECRET_FIELDS)].map(([, secret = '']) => secret);
   return [...value.matchAll(SECRET_ARGUMENTS)].flatMap(([, words = '']) =>
     words.split(/\s+/).map((word) => word.replaceAll(/["']/g, '')),
   );

@@ -18,6 +18,9 @@ export const AUDIT_ACTIONS = [
   'pool.roll',
   /** Says that somebody sees to a problem of the attention list. */
   'attention.acknowledge',
+  'alerts.mute',
+  'alerts.unmute',
+  'alerts.test',
   /** Makes the fleet forget a worker that is gone. */
   'worker.forget',
   /** Cancels another tenant's job; the next three actions also concern another tenant's job, batch or file. */
@@ -60,7 +63,8 @@ export const AuditEntry = z.object({
   action: z.enum(AUDIT_ACTIONS),
   /**
    * The name or id of what was acted on: a token, a pool, a job, a batch, a file; for a fleet's file its queue, for all
-   * jobs that match the filter, for a problem its id.
+   * jobs that match the filter, for a problem its id, for a mute
+   * what it concerns, for a test post its receiver.
    */
   target: z.string(),
   /** The relevant part of the target as it was and as it became; null: there was nothing, or nothing is shown. */

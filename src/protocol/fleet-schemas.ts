@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
+import { PROBLEM_KINDS } from './problem-kinds.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
 import { Counted, GpuReading, Measured, StartTimes } from './telemetry.ts';
 import { Waiting } from './waiting.ts';
@@ -43,23 +44,7 @@ export const Acknowledgement = z.object({
 export const Attention = z.object({
   /** The problem's id, the same however long the problem lasts. */
   id: text,
-  code: z.enum([
-    'no_ready_worker',
-    'starts_fail',
-    'launcher_silent',
-    'provider_silent',
-    'budget_reached',
-    'rollout_stopped',
-    'rollout_stuck',
-    'jobs_wait',
-    'worker_error',
-    'worker_lost',
-    'start_slow',
-    'engine_backlog',
-    'token_refused',
-    'objective_missed',
-    'unknown_model',
-  ]),
+  code: z.enum(PROBLEM_KINDS),
   /** The problem's urgency; `info` is a caller's own mistake, which is shown and not posted. */
   severity: z.enum(['error', 'warning', 'info']),
   config_id: text.nullable(),
@@ -71,6 +56,8 @@ export const Attention = z.object({
   since: time,
   /** The acknowledgement of the problem; null: nobody sees to it. */
   acknowledged: Acknowledgement.nullable(),
+  /** Until then nothing of it is posted, since somebody has muted it; null: it is not muted. */
+  muted_until: time.nullable(),
 });
 
 type Nullable<Shape extends z.core.$ZodShape> = { [Name in keyof Shape]: z.ZodNullable<Shape[Name]> };

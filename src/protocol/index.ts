@@ -3,6 +3,7 @@
  * docs/protocol.md describes the conversation.
  */
 export * from './adapters.ts';
+export * from './alerts.ts';
 export * from './answer-end.ts';
 export * from './answers.ts';
 export * from './api-errors.ts';
@@ -27,6 +28,7 @@ export * from './moves.ts';
 export * from './multipart.ts';
 export * from './parse.ts';
 export * from './payloads.ts';
+export * from './problem-kinds.ts';
 export * from './queue-frames.ts';
 export * from './record-headers.ts';
 export * from './request-headers.ts';

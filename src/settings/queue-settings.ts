@@ -1,6 +1,7 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import { matchesPattern } from '../protocol/text.ts';
+import { parseAlertReceivers } from './alert-receivers.ts';
 import { HOOK_SETTINGS } from './hooks.ts';
 import { OIDC_SETTINGS } from './oidc.ts';
 import { checkPostUrl } from './webhooks.ts';
@@ -145,11 +146,17 @@ export const QUEUE_SETTINGS = {
     check: checkPostUrl,
     help: 'the ends of responses in the background and of batches are posted here, as OpenAI posts them; its host is one of QUEUE_WEBHOOK_HOSTS; [webhooks](responses.md#webhooks)',
   },
+  alerts: {
+    kind: 'text',
+    default: '',
+    check: parseAlertReceivers,
+    help: 'who is told of problems: a JSON array of receivers (Slack, PagerDuty, Alertmanager, webhooks, e-mail), each with rules, or the path of a file with one; [alerts](alerts.md)',
+  },
   alert_url: {
     kind: 'text',
     default: '',
     check: checkPostUrl,
-    help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
+    help: 'short form of QUEUE_ALERTS for one receiver: each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [alerts](alerts.md)',
   },
   ...OIDC_SETTINGS,
   ...HOOK_SETTINGS,

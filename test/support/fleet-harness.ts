@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { Alerts } from '../../src/features/alerts/object/alerts.ts';
+import { Mutes } from '../../src/features/alerts/object/mutes.ts';
 import type { Alerting } from '../../src/fleet/alerting.ts';
 import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
 import type {
@@ -33,6 +34,9 @@ export class FleetHarness {
   };
   rules: Fleet;
   alerts!: Alerts;
+  mutes!: Mutes;
+  /** The names of the receivers of alerts. */
+  receivers = ['QUEUE_ALERT_URL', 'pager', 'manager'];
   /** In place of what the scheduler makes of its spec. */
   starts: PoolStart[] | null = null;
   readonly #settings: FleetSettings;
@@ -112,7 +116,8 @@ export class FleetHarness {
   }
 
   #alerting(): Alerting {
-    const alerts = new Alerts(this.sql, SETTLED_MS);
+    this.mutes = new Mutes(this.sql);
+    const alerts = new Alerts(this.sql, this.mutes, this.receivers, SETTLED_MS);
     this.alerts = alerts;
     return {
       ...NO_ALERTING,

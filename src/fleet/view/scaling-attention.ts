@@ -10,8 +10,8 @@ import { startOf } from './pool-start.ts';
 import { stuckAdvice } from './why-waiting.ts';
 import { span } from './words.ts';
 
-/** A problem that needs attention, without who has acknowledged it. */
-export type Problem = Omit<Attention, 'acknowledged'>;
+/** A problem that needs attention, without what people did about it. */
+export type Problem = Omit<Attention, 'acknowledged' | 'muted_until'>;
 
 /** A problem without its id. `about`: its subject, if that is neither its worker nor its pool. */
 export type Finding = Omit<Problem, 'id'> & { about?: string };

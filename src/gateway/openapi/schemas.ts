@@ -168,6 +168,28 @@ export const SCHEMAS = {
     id: 'worker_error/vast-17',
   }),
   Attention: sent(fleet.Attention, 'One thing that needs somebody, and what to do about it.'),
+  AlertsView: sent(
+    protocol.AlertsView,
+    'The receivers of alerts, and the mutes in force. Times are epoch ms.',
+    {
+      receivers: [],
+      mutes: [],
+    },
+  ),
+  AlertReceiverRow: sent(
+    protocol.AlertReceiverRow,
+    'A receiver of alerts, without its address and its keys.',
+  ),
+  MuteRequest: received(protocol.MuteRequest, 'Which problems nothing is posted of, and for how long.', {
+    pool: 'llama-8b',
+    for: '2h',
+    why: 'the machines are moved',
+  }),
+  AlertMute: sent(protocol.AlertMute, 'A rule by which nothing is posted of some problems until a time.'),
+  TestPost: sent(protocol.TestPost, 'Whether a receiver has taken a test post, and how it answered.', {
+    taken: true,
+    text: 'ops took the test post: it answered 202.',
+  }),
   WorkerRow: sent(fleet.WorkerRow, 'A worker as the dashboard shows it.'),
   PoolRow: sent(fleet.PoolRow, 'A pool as the dashboard shows it.'),
   FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),

@@ -96,7 +96,7 @@ type FleetEnv = ObjectBindings & QueueSettingBindings & PrivateNetwork;
 export class FleetObject extends shellOf({
   hosted: HostedFleet,
   make: (host: ConstructorParameters<typeof HostedFleet>[0], env: FleetEnv) =>
-    new HostedFleet(host, env, objectsOf(env), alertingWith(env, postOf(env))),
+    new HostedFleet(host, env, objectsOf(env), alertingWith(env, { post: postOf(env), mail: null })),
   namespace: ({ FLEET }) => FLEET,
   opened: argumentsOfUpgrade<OpenedWith>,
 }) {}

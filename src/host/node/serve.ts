@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Post } from '../../durable/host.ts';
+import type { SendMail } from '../../features/alerts/object/send.ts';
 import { FEATURE_ROUTES } from '../../features/index.ts';
 import { createApp } from '../../gateway/app.ts';
 import { takeTokens } from '../../gateway/auth/terms.ts';
@@ -9,6 +10,7 @@ import { configuredTokens } from '../../gateway/auth/tokens.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
 import { logTo } from '../../gateway/log.ts';
 import type { Logger } from '../../process/index.ts';
+import { alertReceivers } from '../../settings/alert-receivers.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { assertUsable } from '../../state/check.ts';
 import {
@@ -160,11 +162,12 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     [...FEATURE_ROUTES, linkRoutes(links), peerRoute(() => objects.relays.peers)],
     await readPage(),
   );
-  const post = await postOf(bindings);
+  const [post, mail] = [await postOf(bindings), await mailOf(bindings)];
   const objects = createNodeObjects({
     dataDir,
     settings,
     post,
+    mail,
     elsewhere: links,
     log,
     owner,
@@ -219,13 +222,26 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
  * Loads the module that posts, which takes 19 MB, only if a setting asks for posts. The queue loads it at the start: a
  * later version may have replaced its file by the time of the first post.
  */
-async function postOf({ ALERT_URL, WEBHOOK_SECRET, HOOK_SECRET }: QueueSettingBindings): Promise<Post> {
-  if (ALERT_URL || WEBHOOK_SECRET || HOOK_SECRET) return (await import('./http/post.ts')).createPost();
+async function postOf({
+  ALERTS,
+  ALERT_URL,
+  WEBHOOK_SECRET,
+  HOOK_SECRET,
+}: QueueSettingBindings): Promise<Post> {
+  if (ALERTS || ALERT_URL || WEBHOOK_SECRET || HOOK_SECRET)
+    return (await import('./http/post.ts')).createPost();
   return () => async () => {
     throw new Error(
-      'nothing is posted: none of QUEUE_ALERT_URL, QUEUE_WEBHOOK_SECRET and QUEUE_HOOK_SECRET is set',
+      'nothing is posted: none of QUEUE_ALERTS, QUEUE_ALERT_URL, QUEUE_WEBHOOK_SECRET and QUEUE_HOOK_SECRET is set',
     );
   };
+}
+
+/** Loads the module that sends mail only if a receiver of alerts gets mail. */
+async function mailOf({ ALERTS = '' }: QueueSettingBindings): Promise<SendMail | null> {
+  const receivers = alertReceivers({ alerts: ALERTS, alert_url: '' });
+  if (!receivers.some(({ kind }) => kind === 'email')) return null;
+  return (await import('./http/mail.ts')).sendMail;
 }
 
 /** Stops admission, tells workers to dial again, and tells callers why their answers end. */

@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { isLoopback } from '../../process/network.ts';
+import { parseAlertReceivers } from '../../settings/alert-receivers.ts';
 import { hookSettingsProblem } from '../../settings/hooks.ts';
 import { oidcSettingsProblem } from '../../settings/oidc.ts';
 import { bindingName, queueSettings, variableOf } from '../../settings/queue-settings.ts';
@@ -48,6 +50,7 @@ export const queueVariables = {
   QUEUE_JOURNAL: variable.text().optional(),
   QUEUE_FOLLOW: variable.flag().default(false),
   ...settingVariables(),
+  QUEUE_ALERTS: textOrFile(parseAlertReceivers).optional(),
 };
 
 /**
@@ -125,6 +128,20 @@ export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): Node
     ...(options.follow && { QUEUE_FOLLOW: 'true' }),
     ...(options.gateways !== undefined && { QUEUE_GATEWAYS: options.gateways }),
   };
+}
+
+/** A text, or the path of a file that has it, which begins with `/` or `.`: a shell sets no long text with ease. */
+function textOrFile(check: (text: string) => unknown) {
+  return z.string().transform((given, context) => {
+    try {
+      const text = /^\s*[./]/.test(given) ? readFileSync(given.trim(), 'utf8') : given;
+      check(text);
+      return text;
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message });
+      return z.NEVER;
+    }
+  });
 }
 
 function tokenList() {

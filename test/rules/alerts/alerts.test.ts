@@ -1,8 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Alerts } from '../../../src/features/alerts/object/alerts.ts';
+import type { Alerts, News } from '../../../src/features/alerts/object/alerts.ts';
+import { rulesOf } from '../../../src/features/alerts/receivers/receivers.ts';
+import { slackPosts } from '../../../src/features/alerts/receivers/slack.ts';
+import { type AlertReceiver, alertReceivers } from '../../../src/settings/alert-receivers.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
-/** What of the attention list is told, and what somebody has acknowledged. */
+/** What of the attention list is told to a receiver, and what somebody has acknowledged or muted. */
 let fleet: FleetHarness;
 let alerts: Alerts;
 
@@ -11,21 +14,36 @@ beforeEach(() => {
   alerts = fleet.alerts;
 });
 
+const [SLACK] = alertReceivers({ alerts: '', alert_url: 'http://receiver/' }) as [
+  Extract<AlertReceiver, { kind: 'slack' }>,
+];
+const MANY = JSON.stringify([
+  { name: 'pager', kind: 'pagerduty', routing_key: 'k'.repeat(32), severity: 'error', repeat_after: '1h' },
+  { name: 'manager', kind: 'alertmanager', url: 'http://manager/' },
+]);
+const [PAGER, MANAGER] = alertReceivers({ alerts: MANY, alert_url: '' }) as [AlertReceiver, AlertReceiver];
+
 const failed = (id: string, message = 'no GPU') =>
   fleet.heartbeat(id, { status: 'fatal', error_message: message, interval_seconds: 3600 });
 const works = (id: string) => fleet.heartbeat(id, { status: 'running', interval_seconds: 3600 });
+/** The text of news, as Slack's receiver has it. */
+function textOf(news: readonly News[], prefix = ''): string | null {
+  if (news.length === 0) return null;
+  const [post] = slackPosts(SLACK, news, { queueId: 'q', prefix, now: fleet.nowMs });
+  return JSON.parse((post as { body: string }).body).text;
+}
 /** Looks now and again. @returns what is to be told then */
-function after(seconds: number): string | null {
+function newsAfter(seconds: number, receiver: AlertReceiver = SLACK): News[] {
   fleet.advance(seconds);
   fleet.view();
-  return alerts.message(null, fleet.nowMs)?.text ?? null;
+  return alerts.news(rulesOf(receiver), fleet.nowMs);
 }
+const after = (seconds: number, receiver?: AlertReceiver) => textOf(newsAfter(seconds, receiver));
 /** The same, which is taken. */
-function toldAfter(seconds: number): string | null {
-  const text = after(seconds);
-  const message = alerts.message(null, fleet.nowMs);
-  if (message) alerts.told(message);
-  return text;
+function toldAfter(seconds: number, receiver: AlertReceiver = SLACK): string | null {
+  const news = newsAfter(seconds, receiver);
+  alerts.told(receiver.name, news, fleet.nowMs);
+  return textOf(news);
 }
 const idOf = (worker: string) =>
   fleet.view().attention.find(({ worker_id }) => worker_id === worker)?.id ?? 'none';
@@ -169,10 +187,159 @@ describe('alerts', () => {
     after(0);
     fleet.advance(15);
     fleet.view();
-    const { text, came } = alerts.message('team-a', fleet.nowMs)!;
-    const lines = text.split('\n');
-    expect([lines.length, came.length]).toEqual([21, 30]);
+    const news = alerts.news(rulesOf(SLACK), fleet.nowMs);
+    const lines = textOf(news, 'team-a: ')!.split('\n');
+    expect([lines.length, news.length]).toEqual([21, 30]);
     expect(lines[0]).toMatch(/^team-a: \*Error\*/);
     expect(lines[20]).toBe('… and 10 more');
+  });
+
+  it('are told to each receiver by its own rules, and a receiver that is down holds up no other', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15)).toContain('w failed');
+    // The pager does not answer, and its news waits.
+    expect(after(60, PAGER)).toContain('w failed');
+    works('w');
+    after(0);
+    expect(toldAfter(15)).toMatch(/^\*Over\*/);
+    // It never learnt of the problem, so there is no end to tell.
+    expect(after(0, PAGER)).toBeNull();
+  });
+
+  it('go to a receiver by least severity, pool and kind', () => {
+    const rules = (more: object) => {
+      const given = [{ name: 'pager', kind: 'slack', url: 'http://x/', ...more }];
+      return alertReceivers({ alerts: JSON.stringify(given), alert_url: '' })[0]!;
+    };
+    fleet.heartbeat('w', {
+      status: 'fatal',
+      error_message: 'no GPU',
+      interval_seconds: 3600,
+      config_id: 'llama-8b',
+    });
+    fleet.rules.incidents.refused({ why: 'its token is not known here', advice: 'Make one.' }, fleet.nowMs);
+    after(0);
+    fleet.advance(15);
+    fleet.view();
+    const told = (more: object) => after(0, rules(more))?.split('\n').length ?? 0;
+    expect(told({})).toBe(2);
+    expect(told({ severity: 'error' })).toBe(1);
+    expect(told({ pools: ['llama-*'] })).toBe(1);
+    expect(told({ pools: ['qwen'] })).toBe(0);
+    expect(told({ kinds: ['token_refused'] })).toBe(1);
+    expect(told({ kinds: ['token_refused'], severity: 'error' })).toBe(0);
+  });
+
+  it('repeat what stands, after the time of the receiver, unless somebody has acknowledged it', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15, PAGER)).toContain('w failed');
+    expect(toldAfter(15)).toContain('w failed');
+    expect(after(3000, PAGER)).toBeNull();
+    expect(toldAfter(600, PAGER)).toMatch(/^\*Still\* for 1 h.*: w failed/);
+    expect(after(600, PAGER)).toBeNull();
+    // Slack's receiver has no such time.
+    expect(after(0)).toBeNull();
+    alerts.acknowledge(idOf('w'), 'ops', fleet.nowMs);
+    expect(after(7200, PAGER)).toBeNull();
+  });
+
+  it('go to Alertmanager again each minute, acknowledged or not, since it takes the rest for over', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15, MANAGER)).toContain('w failed');
+    expect(after(45, MANAGER)).toBeNull();
+    expect(toldAfter(15, MANAGER)).toContain('w failed');
+    alerts.acknowledge(idOf('w'), 'ops', fleet.nowMs);
+    expect(toldAfter(60, MANAGER)).toContain('w failed');
+    works('w');
+    after(0);
+    expect(toldAfter(15, MANAGER)).toMatch(/^\*Over\*/);
+    expect(after(600, MANAGER)).toBeNull();
+  });
+
+  it('tell what gets worse to those who know of it, and to those who are told of errors alone', () => {
+    fleet.heartbeat('w', { status: 'starting', error_message: 'no licence', interval_seconds: 3600 });
+    after(0);
+    expect(toldAfter(15)).toMatch(/^\*Warning\*/);
+    expect(after(0, PAGER)).toBeNull();
+    failed('w', 'no licence');
+    fleet.view();
+    expect(toldAfter(15)).toMatch(/^\*Error\*: w failed/);
+    expect(toldAfter(0, PAGER)).toMatch(/^\*Error\*/);
+    expect(after(60)).toBeNull();
+  });
+
+  it('tell nothing of what is muted, and afterwards what still stands and what has ended', () => {
+    failed('before');
+    after(0);
+    expect(toldAfter(15)).toContain('before failed');
+    fleet.mutes.make({ kind: 'worker_error', for: 3600, why: 'a move' }, 'ops', 'm1', fleet.nowMs);
+    failed('during');
+    failed('short');
+    works('before');
+    after(0);
+    expect(fleet.view().attention).toMatchObject([
+      { worker_id: 'during', muted_until: fleet.nowMs + 3_600_000 },
+      { worker_id: 'short', muted_until: fleet.nowMs + 3_600_000 },
+    ]);
+    expect(after(1800)).toBeNull();
+    works('short');
+    expect(after(60)).toBeNull();
+    fleet.rules.save();
+    fleet.restart();
+    alerts = fleet.alerts;
+    expect(fleet.mutes.list(fleet.nowMs)).toMatchObject([{ id: 'm1', by: 'ops', why: 'a move' }]);
+    expect(after(60)).toBeNull();
+    expect(toldAfter(3600)?.split('\n')).toEqual([
+      expect.stringMatching(/^\*Over\*.*before failed/),
+      expect.stringMatching(/^\*Error\*: during failed/),
+    ]);
+    expect(after(60)).toBeNull();
+  });
+
+  it('tell the end of a problem that a mute held back for days', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15)).toContain('w failed');
+    fleet.mutes.make({ pool: 'other', for: 600 }, null, 'm1', fleet.nowMs);
+    fleet.mutes.make({ for: 3 * 86_400 }, null, 'm2', fleet.nowMs);
+    works('w');
+    after(0);
+    expect(after(2 * 86_400)).toBeNull();
+    expect(fleet.mutes.end('m2', fleet.nowMs)).toMatchObject({ id: 'm2' });
+    expect(fleet.mutes.end('m2', fleet.nowMs)).toBeNull();
+    expect(after(0)).toMatch(/^\*Over\*/);
+  });
+
+  it('know what version 29 told to the one receiver that there was', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15)).toContain('w failed');
+    const { entry } = fleet.sql.exec('SELECT entry FROM attention')[0]!;
+    const { told: _, ...before } = JSON.parse(String(entry));
+    fleet.sql.exec('UPDATE attention SET entry = ?', JSON.stringify({ ...before, is_told: true }));
+    fleet.rules.save();
+    fleet.restart();
+    alerts = fleet.alerts;
+    expect(after(60)).toBeNull();
+    works('w');
+    after(0);
+    expect(after(15)).toMatch(/^\*Over\*/);
+  });
+
+  it('forget what a receiver was told that is gone from the settings', () => {
+    failed('w');
+    after(0);
+    expect(toldAfter(15, PAGER)).toContain('w failed');
+    expect(alerts.standing('pager')).toBe(1);
+    fleet.rules.save();
+    fleet.receivers = ['QUEUE_ALERT_URL'];
+    fleet.restart();
+    alerts = fleet.alerts;
+    works('w');
+    expect(after(600)).toBeNull();
+    expect(alerts.isQuiet).toBe(true);
   });
 });

@@ -14,6 +14,8 @@ it('records of requests from version 27 stay, and newer ones say which alias was
   // Version 29 drops the table in which earlier ones kept which engine has which response.
   fleet.database.exec(`CREATE TABLE responses (id TEXT)`);
   fleet.database.exec(`ALTER TABLE audit DROP COLUMN subject`);
+  // Version 30 made these tables.
+  for (const table of ['alert_receivers', 'alert_mutes']) fleet.database.exec(`DROP TABLE ${table}`);
   fleet.database.exec(`UPDATE schema_version SET version = 27`);
   fleet.restart();
   fleet.rules.record([], undefined, [ended('after', { alias: 'gpt-4o', fallback: 'failed' })]);

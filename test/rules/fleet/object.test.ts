@@ -18,7 +18,7 @@ const made = (host: ObjectHost<never>) =>
     host as ConstructorParameters<typeof FleetObject>[0],
     {},
     others,
-    alertingWith({}, () => fetch),
+    alertingWith({}, { post: () => fetch, mail: null }),
   );
 
 beforeEach(async () => {

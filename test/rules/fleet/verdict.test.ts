@@ -141,7 +141,8 @@ it('does not count a worker that failed once the scheduler has ended its launch'
     incidents: () => ({ refusal: null, unknown_models: [] }),
     tokensHistory: () => ({ values: [], until: Number.POSITIVE_INFINITY }),
     launches: () => (launch ? [launch as unknown as LaunchRow] : []),
-    acknowledged: (problems) => problems.map((problem) => ({ ...problem, acknowledged: null })),
+    acknowledged: (problems) =>
+      problems.map((problem) => ({ ...problem, acknowledged: null, muted_until: null })),
     scaling: () => null,
     aliases: () => [],
   });

@@ -128,12 +128,14 @@ describe('what is served', () => {
       components: { schemas: Record<string, { required?: string[]; additionalProperties?: boolean }> };
     };
     expect(components.schemas.JobSubmission?.required).toEqual(['job_type', 'payload']);
-    const { fleet, TokenRequest, TokenChanges, ...others } = components.schemas;
+    const { fleet, TokenRequest, TokenChanges, MuteRequest, ...others } = components.schemas;
     expect(JSON.stringify(others)).not.toContain('"additionalProperties":false');
     // Written by people, whose editor is to mark what they misspell.
     expect(fleet?.additionalProperties).toBe(false);
     // What is misspelt there would let a token do more.
     expect(TokenRequest?.additionalProperties).toBe(false);
     expect(TokenChanges?.additionalProperties).toBe(false);
+    // Without a rule that is misspelt a mute would concern more.
+    expect(MuteRequest?.additionalProperties).toBe(false);
   });
 });

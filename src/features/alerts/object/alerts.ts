@@ -1,15 +1,19 @@
 import type { Sql } from '../../../durable/ports.ts';
 import type { Problem } from '../../../fleet/view/scaling-attention.ts';
-import { span } from '../../../fleet/view/words.ts';
-import type { Acknowledgement, Attention } from '../../../protocol/index.ts';
+import { type Acknowledgement, type Attention, matchesPattern } from '../../../protocol/index.ts';
+import type { AlertReceiver } from '../../../settings/alert-receivers.ts';
+import type { Mutes } from './mutes.ts';
 
 /**
- * The poster posts the end of a problem for this long, ms; after that, a receiver that does not answer never learns of
- * it.
+ * A receiver is told the end of a problem for this long, ms; after that, one that does not answer never learns of it.
  */
 const GONE_TOLD_FOR_MS = 24 * 3_600_000;
-/** The most lines of one message. */
-const MOST_LINES = 20;
+
+/** What a receiver was last told of a problem. */
+interface Told {
+  at: number;
+  severity: Problem['severity'];
+}
 
 /** A problem that stands, or has just gone. */
 interface Entry {
@@ -19,51 +23,89 @@ interface Entry {
   came_at: number;
   /** The time since which the problem has been missing from the list, epoch ms; null: it is in the list. */
   missing_since: number | null;
-  is_told: boolean;
+  /** What each receiver was told, by its name. */
+  told: Record<string, Told>;
   acknowledged: Acknowledgement | null;
+  /** Nothing was told of the problem until then, epoch ms, since it was muted. */
+  muted_until?: number;
 }
 
-/** The message to post now, and the problems that it is about. */
-export interface AlertMessage {
-  text: string;
-  came: string[];
-  gone: string[];
+/** An entry as version 29 wrote it, which knew one receiver. */
+interface EntryBefore extends Omit<Entry, 'told'> {
+  is_told?: boolean;
+  told?: Record<string, Told>;
 }
 
 /**
- * Decides what of the attention list is reported to a receiver, and knows who has acknowledged what. A problem is
- * reported when it has stood for a while, unless somebody has acknowledged it, and its end is reported too. Each
- * problem that was reported or acknowledged is a row, so that a restart neither reports it again nor forgets who saw to
- * it.
+ * What a receiver is to be told of a problem. `came`: it stands, and the receiver has not been told; `worse`: its
+ * severity has risen since; `again`: it still stands; `over`: it has gone.
+ */
+export interface News {
+  what: 'came' | 'worse' | 'again' | 'over';
+  problem: Problem;
+  came_at: number;
+  /** Since when the problem is missing, epoch ms; null: it stands. */
+  over_at: number | null;
+  /** What the receiver was told before; null: nothing. */
+  before: Told | null;
+}
+
+/** The rules of one receiver. */
+export type ReceiverRules = Pick<AlertReceiver, 'name' | 'severity' | 'pools' | 'kinds' | 'ends'> & {
+  /** The receiver is told again after this long, ms; null: never. */
+  repeat_ms: number | null;
+  /** Whether it is told again of a problem that somebody has acknowledged too, lest it takes the problem for over. */
+  repeats_acknowledged: boolean;
+};
+
+/**
+ * Decides what of the attention list is reported to each receiver, and knows who has acknowledged what. A problem is
+ * reported when it has stood for a while, unless somebody has acknowledged or muted it, and its end is reported too.
+ * Each problem that was reported or acknowledged is a row, so that a restart neither reports it again nor forgets who
+ * saw to it.
  */
 export class Alerts {
   readonly #sql: Sql;
+  readonly #mutes: Mutes;
   readonly #settledMs: number;
   readonly #entries: Map<string, Entry>;
 
-  /** @param settledMs a change of a problem that lasts less than this, ms, is not reported */
-  constructor(sql: Sql, settledMs: number) {
+  /**
+   * @param receivers the names of all receivers: what others were told is forgotten
+   * @param settledMs a change of a problem that lasts less than this, ms, is not reported
+   */
+  constructor(sql: Sql, mutes: Mutes, receivers: readonly string[], settledMs: number) {
     this.#sql = sql;
+    this.#mutes = mutes;
     this.#settledMs = settledMs;
     const rows = [...sql.exec(`SELECT id, entry FROM attention`)];
-    this.#entries = new Map(rows.map(({ id, entry }) => [String(id), JSON.parse(String(entry)) as Entry]));
+    this.#entries = new Map(
+      rows.map(({ id, entry }) => [String(id), entryOf(JSON.parse(String(entry)) as EntryBefore, receivers)]),
+    );
   }
 
-  /** Whether the end of every reported problem has been reported. */
+  /** Whether every receiver knows the end of every problem that it was told of. */
   get isQuiet(): boolean {
-    return ![...this.#entries.values()].some(({ is_told }) => is_told);
+    return ![...this.#entries.values()].some(isTold);
   }
 
-  /** Notes what needs attention now. @returns the same problems, with who has acknowledged them */
+  /** Returns how many problems a receiver was told of whose end it was not told of. */
+  standing(receiver: string): number {
+    return [...this.#entries.values()].filter(({ told }) => told[receiver]).length;
+  }
+
+  /** Notes what needs attention now. @returns the same problems, with what people did about them */
   look(problems: readonly Problem[], now: number): Attention[] {
     const there = new Set(problems.map(({ id }) => id));
     for (const [id, entry] of this.#entries) {
       if (there.has(id)) continue;
       entry.missing_since ??= now;
-      const missingMs = now - entry.missing_since;
-      if (missingMs >= (entry.is_told ? GONE_TOLD_FOR_MS : this.#settledMs)) this.#forget(id);
+      // An end that a mute holds back is told when the mute is over.
+      entry.muted_until = this.#mutes.until(entry.problem, now) ?? entry.muted_until ?? 0;
+      const missingMs = now - Math.max(entry.missing_since, isTold(entry) ? entry.muted_until : 0);
+      if (missingMs >= (isTold(entry) ? GONE_TOLD_FOR_MS : this.#settledMs)) this.#forget(id);
     }
-    return problems.map((problem) => ({ ...problem, acknowledged: this.#seen(problem, now).acknowledged }));
+    return problems.map((problem) => this.#shown(this.#seen(problem, now), now));
   }
 
   /**
@@ -75,45 +117,56 @@ export class Alerts {
     if (!entry || entry.missing_since !== null) return null;
     entry.acknowledged ??= { by, at: now };
     this.#keep(id, entry);
-    return { ...entry.problem, acknowledged: entry.acknowledged };
+    return this.#shown(entry, now);
   }
 
-  /** Returns the next message, or null if there is none. @param queueId put in front of each line; null: nothing is */
-  message(queueId: string | null, now: number): AlertMessage | null {
-    const came: [string, string][] = [];
-    const gone: [string, string][] = [];
-    for (const [id, entry] of this.#entries) {
-      const { problem, is_told, acknowledged, came_at, missing_since } = entry;
-      if (missing_since !== null && is_told && now - missing_since >= this.#settledMs) {
-        gone.push([id, `*Over* after ${span(missing_since - came_at)}: ${plain(problem.text)}`]);
-      } else if (missing_since === null && !is_told && !acknowledged && now - came_at >= this.#settledMs) {
-        if (problem.severity === 'info') continue;
-        const what = problem.severity === 'error' ? 'Error' : 'Warning';
-        came.push([id, `*${what}*: ${plain(`${problem.text} ${problem.advice}`)}`]);
-      }
-    }
-    const told = [...came, ...gone];
-    if (told.length === 0) return null;
-    const lines = told
-      .slice(0, MOST_LINES)
-      .map(([, line]) => (queueId === null ? line : `${plain(queueId)}: ${line}`));
-    if (told.length > MOST_LINES) lines.push(`… and ${told.length - MOST_LINES} more`);
-    const ids = (of: [string, string][]) => of.map(([id]) => id);
-    return { text: lines.join('\n'), came: ids(came), gone: ids(gone) };
+  /** Returns what a receiver is to be told now, in the order of the list. */
+  news(receiver: ReceiverRules, now: number): News[] {
+    return [...this.#entries.values()].flatMap((entry) => {
+      const what = this.#whatOf(entry, receiver, now);
+      if (what === null) return [];
+      const { problem, came_at, missing_since, told } = entry;
+      return [{ what, problem, came_at, over_at: missing_since, before: told[receiver.name] ?? null }];
+    });
   }
 
-  /** Notes that the receiver has taken a message. */
-  told({ came, gone }: AlertMessage): void {
-    for (const id of gone) {
-      // A problem that has come back meanwhile is reported as new.
-      if (this.#entries.get(id)?.missing_since !== null) this.#forget(id);
-    }
-    for (const id of came) {
-      const entry = this.#entries.get(id);
+  /** Notes that a receiver has taken news. */
+  told(receiver: string, news: readonly News[], now: number): void {
+    for (const { what, problem } of news) {
+      const entry = this.#entries.get(problem.id);
       if (!entry) continue;
-      entry.is_told = true;
-      this.#keep(id, entry);
+      if (what !== 'over') {
+        entry.told[receiver] = { at: now, severity: problem.severity };
+        this.#keep(problem.id, entry);
+        continue;
+      }
+      delete entry.told[receiver];
+      if (isTold(entry) || (entry.missing_since === null && entry.acknowledged)) {
+        this.#keep(problem.id, entry);
+        continue;
+      }
+      this.#sql.exec(`DELETE FROM attention WHERE id = ?`, problem.id);
+      // A problem that has come back meanwhile is reported as new.
+      if (entry.missing_since !== null) this.#entries.delete(problem.id);
     }
+  }
+
+  #whatOf(entry: Entry, receiver: ReceiverRules, now: number): News['what'] | null {
+    const { problem, came_at, missing_since, acknowledged } = entry;
+    const before = entry.told[receiver.name];
+    if (this.#mutes.until(problem, now) !== null) return null;
+    if (missing_since !== null) {
+      return before && now - missing_since >= this.#settledMs ? 'over' : null;
+    }
+    const isSeenTo = acknowledged !== null || !concerns(receiver, problem);
+    if (!before) return isSeenTo || now - came_at < this.#settledMs ? null : 'came';
+    if (!isSeenTo && before.severity === 'warning' && problem.severity === 'error') return 'worse';
+    const repeats = !isSeenTo || receiver.repeats_acknowledged;
+    return repeats && isDue(before, receiver, now) ? 'again' : null;
+  }
+
+  #shown({ problem, acknowledged }: Entry, now: number): Attention {
+    return { ...problem, acknowledged, muted_until: this.#mutes.until(problem, now) };
   }
 
   #seen(problem: Problem, now: number): Entry {
@@ -125,7 +178,7 @@ export class Alerts {
       return before;
     }
     if (before) this.#forget(problem.id);
-    const entry = { problem, came_at: now, missing_since: null, is_told: false, acknowledged: null };
+    const entry = { problem, came_at: now, missing_since: null, told: {}, acknowledged: null };
     this.#entries.set(problem.id, entry);
     return entry;
   }
@@ -141,20 +194,35 @@ export class Alerts {
   #forget(id: string): void {
     const entry = this.#entries.get(id);
     this.#entries.delete(id);
-    if (entry && (entry.is_told || entry.acknowledged))
+    if (entry && (isTold(entry) || entry.acknowledged))
       this.#sql.exec(`DELETE FROM attention WHERE id = ?`, id);
   }
 }
 
-/**
- * Returns an error's text as the receiver shows it literally: workers choose the words of their errors, and must
- * neither call a channel nor make links.
- */
-function plain(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('@', '@\u200b')
-    .replace(/\s+/g, ' ');
+function entryOf({ is_told, ...entry }: EntryBefore, receivers: readonly string[]): Entry {
+  const before = { at: entry.came_at, severity: entry.problem.severity };
+  const told = entry.told ?? (is_told ? { QUEUE_ALERT_URL: before } : {});
+  return {
+    ...entry,
+    told: Object.fromEntries(Object.entries(told).filter(([name]) => receivers.includes(name))),
+  };
+}
+
+function isTold({ told }: Entry): boolean {
+  return Object.keys(told).length > 0;
+}
+
+function isDue(before: Told, { repeat_ms }: ReceiverRules, now: number): boolean {
+  return repeat_ms !== null && now - before.at >= repeat_ms;
+}
+
+/** Returns whether a receiver is told of problems like this one. */
+function concerns(
+  { severity, pools, kinds }: ReceiverRules,
+  { config_id, code, ...problem }: Problem,
+): boolean {
+  // Information is a caller's own mistake, or what goes on by itself.
+  if (problem.severity === 'info' || (severity === 'error' && problem.severity !== 'error')) return false;
+  if (kinds && !(kinds as readonly string[]).includes(code)) return false;
+  return !pools || (config_id !== null && pools.some((pool) => matchesPattern(pool, config_id)));
 }

@@ -12,6 +12,7 @@ import type {
 import { BatchesObject } from '../../../batches/object.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
 import { alertingWith } from '../../../features/alerts/object/alerting.ts';
+import type { SendMail } from '../../../features/alerts/object/send.ts';
 import { filtersOf } from '../../../features/filters.ts';
 import { KeptRequestsObject } from '../../../features/kept-requests/object/object.ts';
 import { keptSettings } from '../../../features/kept-requests/settings.ts';
@@ -59,6 +60,8 @@ interface NodeObjectsOptions {
   /** The settings in the form of bindings: texts by name. */
   settings: QueueObjectSettings;
   post: Post;
+  /** Sends mail; null or left out: nobody is sent any. */
+  mail?: SendMail | null;
   /** The relays in gateway processes; left out: there are none. */
   elsewhere?: RelaysElsewhere;
   log: Log;
@@ -86,7 +89,7 @@ type KindName = keyof typeof KINDS;
  * the others.
  */
 export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
-  const { dataDir, settings, post, elsewhere = NOWHERE, log, owner, fatal } = options;
+  const { dataDir, settings, post, mail = null, elsewhere = NOWHERE, log, owner, fatal } = options;
   const held = new HeldObjects({
     dataDir,
     open: new OpenObjects(mostIdleObjects()),
@@ -96,6 +99,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
         objects: objectsFor(caller),
         post: (reach) => (url, init) => leaving(caller, () => post(reach)(url, init)),
         filters,
+        mail: mail && ((...sent) => leaving(caller, () => mail(...sent))),
         relayMetrics: () => sumOf(relays.metrics(host.queueId), elsewhere.figures(host.queueId)),
       }),
     log,
@@ -157,6 +161,7 @@ interface MadeWith {
   post: Post;
   /** What looks at requests and answers; undefined: nothing does. */
   filters: readonly Filter[] | undefined;
+  mail: SendMail | null;
   /** Sums the metrics of all relays of the object's queue id. */
   relayMetrics(): RelayMetrics;
 }
@@ -178,8 +183,8 @@ const KINDS = {
   fleet: {
     prototype: FleetObject.prototype,
     opens: 'watch',
-    make: async (host, { settings, objects, post }) =>
-      new FleetObject(host, settings, objects, alertingWith(settings, post)),
+    make: async (host, { settings, objects, post, mail }) =>
+      new FleetObject(host, settings, objects, alertingWith(settings, { post, mail })),
   },
   batches: {
     prototype: BatchesObject.prototype,
