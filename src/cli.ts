@@ -1,5 +1,6 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { config as loadDotenv } from 'dotenv';
+import { addAlertCommands } from './commands/alert-commands.ts';
 import { checkOptions, DEFAULT_QUEUE_URL, finish, withStateOption } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
 import { addTokenCommands } from './commands/token-commands.ts';
@@ -228,6 +229,8 @@ withTarget(batch.command('cancel <id>'))
   .action(async (id, options) => finish((await import('./commands/batch.ts')).cancelBatch(id, options)));
 
 addFleetCommands(program);
+
+addAlertCommands(program);
 
 addTokenCommands(program);
 

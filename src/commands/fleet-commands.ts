@@ -81,7 +81,8 @@ and one anywhere for clouds and Kubernetes.`,
     .action(async (file, options) => finish((await import('./launcher.ts')).runLauncher(file, options, env)));
 }
 
-function withFleetTarget(command: Command, scope: string): Command {
+/** Adds the options that name the queue, and the token for it. @param scope the scope that the token needs */
+export function withFleetTarget(command: Command, scope: string): Command {
   return command
     .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
     .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`)

@@ -9,6 +9,7 @@ import './styles/main.css';
 import { Attention } from './shell/attention.tsx';
 import { ConnectionBar, StatusBar } from './shell/status-bar.tsx';
 import { Help, TopBar } from './shell/top-bar.tsx';
+import { AlertsView } from './views/alerts.tsx';
 import { AuditView } from './views/audit.tsx';
 import { BatchesView } from './views/batches.tsx';
 import { FleetView } from './views/fleet.tsx';
@@ -45,6 +46,7 @@ const DRAWN = new Map<string, Drawn>([
   ['try', { all: TryView }],
   ['tokens', { all: TokensView }],
   ['audit', { all: AuditView }],
+  ['alerts', { all: AlertsView }],
 ]);
 
 // The title tells tabs and entries of the history apart.

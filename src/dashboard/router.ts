@@ -32,6 +32,7 @@ export const VIEWS: Record<string, { name: string; key?: string; isForAdmins?: t
   try: { name: 'Try it', key: 't' },
   tokens: { name: 'Tokens', key: 'k', isForAdmins: true },
   audit: { name: 'Audit', key: 'a', isForAdmins: true },
+  alerts: { name: 'Alerts', key: 'l', isForAdmins: true },
   // The view of requests leads to it.
   responses: { name: 'Responses' },
   // This view shows one worker; the fleet's rows lead to it.

@@ -1,17 +1,25 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { accessibilityFaults } from '../support/browser.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { type QueueProcess, startQueue, tearDown } from '../support/road.ts';
 import { openPage } from './page.ts';
 
 /** What needs attention, and who sees to it. */
 let queue: QueueProcess;
+const receiver = await startReceiver();
 
 beforeAll(async () => {
   queue = await startQueue({
-    env: { QUEUE_TOKENS: 'admin:operators-token,read:readers-token,worker:workers-token' },
+    env: {
+      QUEUE_TOKENS: 'admin:operators-token,read:readers-token,worker:workers-token',
+      QUEUE_ALERTS: JSON.stringify([{ name: 'team', kind: 'slack', url: receiver.url }]),
+    },
   });
 });
-afterAll(tearDown);
+afterAll(async () => {
+  await tearDown();
+  await receiver.stop();
+});
 
 async function signIn(token: string, options = {}) {
   const open = await openPage(options);
@@ -71,5 +79,27 @@ it('lets an admin have a worker forgotten that is gone', async () => {
   const view = async () =>
     (await fetch(`${queue.url}/api/workers`, { headers: { authorization: 'Bearer readers-token' } })).json();
   expect(JSON.stringify(await view())).not.toContain('typo');
+  await close();
+});
+
+it('lets an admin test a receiver and mute alerts, and tells in the list what is muted', async () => {
+  await beat('hot', { status: 'fatal', error_message: 'no fan', config_id: 'llama' });
+  const { page, close } = await signIn('operators-token');
+  await page.getByRole('link', { name: 'Who is told' }).click();
+  await page.getByRole('button', { name: 'Send a test to team' }).click();
+  await page.getByRole('row').filter({ hasText: 'team' }).getByText('Taken').waitFor();
+  expect(receiver.posts.at(-1)?.body.text).toContain('This is a test');
+  await page.getByRole('button', { name: 'Mute alerts' }).click();
+  await page.getByLabel('Pool').fill('lla*');
+  await page.getByLabel('Why').fill('new fans');
+  await page.getByRole('button', { name: 'Mute', exact: true }).click();
+  const mute = page.getByRole('row').filter({ hasText: 'the pool lla*' });
+  await mute.getByText('new fans').waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.goto(queue.url);
+  const problem = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
+  await problem.filter({ hasText: 'no fan' }).getByText('muted until').click();
+  await page.getByRole('button', { name: 'End the mute of the pool lla*' }).click();
+  await mute.waitFor({ state: 'detached' });
   await close();
 });

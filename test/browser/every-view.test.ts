@@ -36,6 +36,7 @@ const VIEWS = [
   'spend',
   'tokens',
   'audit',
+  'alerts',
   'usage',
   'try',
 ];

@@ -1,6 +1,8 @@
+import { ensureAlertmanager } from '../../scripts/alertmanager/setup.ts';
 import { ensurePromtool } from '../../scripts/promtool/setup.ts';
 
-/** Unpacks promtool before the first file, where its progress shows at once; without it no test passes. */
+/** Unpacks promtool and Alertmanager before the first file, where the progress shows at once. */
 export default async function setup(): Promise<void> {
   await ensurePromtool();
+  await ensureAlertmanager();
 }

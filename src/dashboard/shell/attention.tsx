@@ -2,6 +2,7 @@ import { useRef, useState } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
+import { timeZone } from '../clock.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Mark } from '../controls/marks.tsx';
 import { Still } from '../controls/still.tsx';
@@ -54,6 +55,9 @@ function List({ items, isWhole, onWhole }: ListProps) {
             {isWhole ? 'Show the worst' : 'Show all'}
           </button>
         )}
+        <a class="told" href={href('alerts')}>
+          Who is told
+        </a>
       </h2>
       <ol class={isWhole ? 'whole' : undefined}>
         {shown.current.slice(0, most).map(({ item, isOver }) => (
@@ -119,7 +123,7 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
 }
 
 /** Shows who takes care of a problem, or the button by which the user takes care of it. */
-function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
+function Acknowledged({ item: { id, acknowledged, muted_until } }: { item: Item }) {
   const { act, isActing, problem } = useAction();
   if (acknowledged) {
     return (
@@ -129,7 +133,12 @@ function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
       </div>
     );
   }
-  if (!isAdmin.value) return null;
+  const muted = muted_until !== null && (
+    <a class="by" href={href('alerts')} title="Nothing is posted of it until then">
+      muted until {format.clockTime(muted_until, timeZone.value)}
+    </a>
+  );
+  if (!isAdmin.value) return muted && <div class="acknowledged">{muted}</div>;
   const acknowledge = () =>
     act(async () => {
       await ask('api/fleet/attention/acknowledge', { method: 'POST', body: JSON.stringify({ id }) });
@@ -139,6 +148,7 @@ function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
       <button type="button" class="quiet" disabled={isActing} onClick={acknowledge}>
         Acknowledge
       </button>
+      {muted}
       <Problem text={problem} />
     </div>
   );

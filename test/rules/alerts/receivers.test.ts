@@ -110,6 +110,16 @@ describe('what a receiver is told', () => {
     ]);
   });
 
+  it('ends the alert of the severity before at Alertmanager, where the labels are another alert', async () => {
+    const given = { kind: 'alertmanager', url: 'http://manager:9093' };
+    const worse: ToldNews = { ...CAME, what: 'worse', before: { at: NOW - 45_000, severity: 'warning' } };
+    const [{ body } = { body: [] }] = await sent(given, [worse]);
+    expect(body).toMatchObject([
+      { labels: { severity: 'error' }, endsAt: '2026-01-01T12:04:00.000Z' },
+      { labels: { severity: 'warning' }, endsAt: '2026-01-01T12:00:00.000Z' },
+    ]);
+  });
+
   it('is a signed post for each problem to a webhook, with the same id when it is tried again', async () => {
     const given = { kind: 'webhook', url: 'http://receiver/', secret: `whsec_${KEY.toString('base64')}` };
     const [came, over] = await sent(given, [CAME, OVER]);

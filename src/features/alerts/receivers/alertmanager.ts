@@ -19,19 +19,31 @@ export function alertmanagerPosts<N extends ToldNews>(
     {
       about: news,
       url: `${url.replace(/\/+$/, '')}/api/v2/alerts`,
-      body: JSON.stringify(news.map((one) => alertOf(one, told))),
+      body: JSON.stringify(news.flatMap((one) => alertsOf(one, told))),
       ...(authorization !== undefined && { headers: { authorization } }),
     },
   ];
 }
 
-function alertOf({ what, problem, came_at, over_at, before }: ToldNews, { queueId, now }: Told) {
-  const { id, code, severity, config_id, worker_id, text, advice } = problem;
-  const isOver = what === 'over';
+/** Returns the alert of a problem. With another severity it is another alert, and the one before has ended. */
+function alertsOf(news: ToldNews, told: Told) {
+  const { what, problem, over_at, before } = news;
+  if (what === 'over') {
+    const severity = before?.severity ?? problem.severity;
+    return [alertOf(news, told, severity, over_at ?? told.now)];
+  }
+  const stands = alertOf(news, told, problem.severity, told.now + LASTS_MS);
+  if (before === null || before.severity === problem.severity) return [stands];
+  return [stands, alertOf(news, told, before.severity, told.now)];
+}
+
+function alertOf(news: ToldNews, { queueId }: Told, severity: string, endsAt: number) {
+  const { problem, came_at } = news;
+  const { id, code, config_id, worker_id, text, advice } = problem;
   return {
     labels: {
       alertname: `worker_vllm_${code}`,
-      severity: (isOver && before?.severity) || severity,
+      severity,
       queue_id: queueId,
       problem: id,
       ...(config_id !== null && { config_id }),
@@ -39,6 +51,6 @@ function alertOf({ what, problem, came_at, over_at, before }: ToldNews, { queueI
     },
     annotations: { summary: text, description: advice },
     startsAt: new Date(came_at).toISOString(),
-    endsAt: new Date(isOver ? (over_at ?? now) : now + LASTS_MS).toISOString(),
+    endsAt: new Date(endsAt).toISOString(),
   };
 }
