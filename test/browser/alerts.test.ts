@@ -26,7 +26,8 @@ async function signIn(token: string, options = {}) {
   await open.page.goto(queue.url);
   await open.page.getByLabel('Token').fill(token);
   await open.page.getByRole('button', { name: 'Sign in' }).click();
-  await open.page.getByRole('button', { name: 'Sign out' }).waitFor();
+  // On a phone the button that signs out is in the menu.
+  await open.page.getByRole('heading', { name: 'Sign in' }).waitFor({ state: 'detached' });
   return open;
 }
 
