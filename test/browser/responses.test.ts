@@ -28,7 +28,7 @@ const make = (more: object = {}) =>
 it('lists them, and shows one with what it goes on from', async () => {
   const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}/requests`);
-  await page.getByRole('link', { name: 'responses', exact: true }).click();
+  await page.getByRole('link', { name: 'a list of their own' }).click();
   await page.getByText('No response is stored').waitFor();
 
   const first = await make();
