@@ -52,7 +52,8 @@ export function hooks(parts: FilterParts): Filter | null {
     now: Date.now,
   });
   const isOpen = (HOOK_ON_FAILURE || QUEUE_SETTINGS.hook_on_failure.default) === 'open';
-  const asking = { caller, isOpen, log: parts.log };
+  const mostBytes = Number(parts.settings.MAX_BODY_BYTES || QUEUE_SETTINGS.max_body_bytes.default);
+  const asking = { caller, isOpen, mostBytes, log: parts.log };
   const hold = Number(HOOK_HOLD || QUEUE_SETTINGS.hook_hold.default);
   return {
     ...(before && beforeHook(parseHookAddress(before), asking)),
@@ -65,6 +66,8 @@ interface Asking {
   caller: HookCaller;
   /** Whether a request passes whose hook failed. */
   isOpen: boolean;
+  /** The most bytes of a body for an engine. */
+  mostBytes: number;
   log: FilterParts['log'];
 }
 
@@ -77,7 +80,10 @@ function beforeHook(address: HookAddress, asking: Asking): Pick<Filter, 'request
       try {
         const verdict = await asking.caller.ask('before', address, `${facts.slice(0, -1)},${sent}}`);
         if (verdict.action === 'refuse') throw refusalOf(verdict);
-        return verdict.action === 'allow' ? null : replacedBody(verdict.answer, json !== null);
+        if (verdict.action === 'allow') return null;
+        const replaced = replacedBody(verdict.answer, json !== null);
+        if (replaced.byteLength <= asking.mostBytes) return replaced;
+        throw new HookFailure(`it replaced a body by one of more than ${asking.mostBytes} bytes`);
       } catch (error) {
         failed('before', error, asked, asking);
         return null;

@@ -114,6 +114,15 @@ it('keeps the numbers of a body that a hook writes', async () => {
   expect(new TextDecoder().decode(body!)).toBe('{"model":"m","seed":12345678901234567890}');
 });
 
+it('does not make a body longer than a caller may', async () => {
+  const { filter } = filterOf(told({ action: 'replace', body: { a: 'x'.repeat(2000) } }), {
+    MAX_BODY_BYTES: '1024',
+  });
+  const { request, notes } = asked();
+  await expect(filter.request!(request, BODY)).rejects.toMatchObject({ code: 'hook_failed' });
+  expect(notes[0]).toContain('one of more than 1024 bytes');
+});
+
 it('sees the result of a job in each form', async () => {
   const hide = async (_: string, init: RequestInit) => {
     const { text } = JSON.parse(String(init.body));

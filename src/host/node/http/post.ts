@@ -5,8 +5,9 @@ import type { Post } from '../../../durable/host.ts';
 import { reasonOf } from '../../../process/http.ts';
 import { publicAgent } from '../../../process/public-addresses.ts';
 
-/** The advice in the error for a webhook to a private address. */
-const REMEDY = 'list it as private:HOST in QUEUE_WEBHOOK_HOSTS to allow it';
+/** The advice in the error for a webhook or a hook at a private address. */
+const REMEDY =
+  'list it as private:HOST in QUEUE_WEBHOOK_HOSTS to allow it, or write "private:" before the address of a hook';
 
 /**
  * Makes the function that posts directly, past any proxy, to public addresses alone or to private ones too. An address
