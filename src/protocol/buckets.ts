@@ -12,6 +12,9 @@ export const FIRST_TOKEN_BOUNDS = [
   2560,
 ] as const;
 
+/** The bounds of the share of a prompt that its worker is expected to have computed before; 0 counts alone. */
+export const PREFIX_MATCH_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1] as const;
+
 /** The bounds of the time between two tokens of an answer, as the mean of the answer, s. */
 export const PER_TOKEN_BOUNDS = [
   0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,

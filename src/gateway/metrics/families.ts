@@ -4,6 +4,7 @@ import {
   type FleetView,
   NANODOLLARS,
   PER_TOKEN_BOUNDS,
+  PREFIX_MATCH_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
 import type { FallBackCount, MirrorCount, PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
@@ -173,7 +174,7 @@ function histograms(pools: readonly PoolMetrics[]): Family[] {
     name: string,
     help: string,
     bounds: readonly number[],
-    of: 'queue_wait' | 'first_token' | 'per_token' | 'duration' | 'run',
+    of: 'queue_wait' | 'first_token' | 'per_token' | 'duration' | 'run' | 'prefix_match',
   ): Family => ({
     name,
     type: 'histogram',
@@ -212,6 +213,12 @@ function histograms(pools: readonly PoolMetrics[]): Family[] {
       'From the last dispatch to the end of jobs that succeeded.',
       DURATION_BOUNDS,
       'run',
+    ),
+    histogram(
+      'prefix_match_ratio',
+      'Share of a prompt that the chosen worker was supposed to have computed before.',
+      PREFIX_MATCH_BOUNDS,
+      'prefix_match',
     ),
   ];
 }

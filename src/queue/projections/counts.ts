@@ -2,6 +2,7 @@ import {
   DURATION_BOUNDS,
   FIRST_TOKEN_BOUNDS,
   PER_TOKEN_BOUNDS,
+  PREFIX_MATCH_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
 import type { JobEvent, OtherEvent } from '../events/event.ts';
@@ -11,7 +12,7 @@ import { type RefusalReason, SLOT_AMOUNTS, type UsageAmounts, type UsageKey } fr
 import type { Core } from '../state/state.ts';
 import type { Sql } from '../store/ports.ts';
 import { rows } from '../store/ports.ts';
-import { newCounts, observe, type PoolCounts, type TenantCost } from './pool-counts.ts';
+import { newCounts, observe, observeMs, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** The most pools counted by name, since a submission may name any pool; the others are counted together as `other`. */
@@ -44,7 +45,9 @@ export class Counts extends WriteBehind implements Projection {
     super(core, 'counts');
     this.#core = core;
     for (const { config_id, counts, changed_at } of readCounts(core.sql)) {
-      this.#places.set(config_id, { counts: JSON.parse(counts) as PoolCounts, changedAt: changed_at });
+      // A count that is newer than the row begins now.
+      const known: PoolCounts = { ...newCounts(), ...JSON.parse(counts) };
+      this.#places.set(config_id, { counts: known, changedAt: changed_at });
     }
   }
 
@@ -201,7 +204,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   },
   dispatched: (counts, { job, at, isFirst }) => {
     counts.dispatches += 1;
-    if (isFirst) observe(counts.queue_wait, QUEUE_WAIT_BOUNDS, at - submittedAt(job));
+    if (isFirst) observeMs(counts.queue_wait, QUEUE_WAIT_BOUNDS, at - submittedAt(job));
   },
   settled: (counts, event, core) => {
     if (event.ending?.state === 'succeeded') succeeded(counts, event);
@@ -242,17 +245,20 @@ function succeeded(counts: PoolCounts, { job, at, timing, usage, cached }: JobEv
   counts.settled[job.mode].succeeded += 1;
   counts.attempts.succeeded += 1;
   const submitted = submittedAt(job);
-  observe(counts.duration, DURATION_BOUNDS, at - submitted);
-  if (job.leased_at !== null) observe(counts.run, DURATION_BOUNDS, at - job.leased_at);
+  observeMs(counts.duration, DURATION_BOUNDS, at - submitted);
+  if (job.leased_at !== null) observeMs(counts.run, DURATION_BOUNDS, at - job.leased_at);
   const firstToken = firstTokenAt(job, at, timing);
   if (firstToken !== null) {
-    observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
-    if (job.mode === 'waiting') observe(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
+    observeMs(counts.first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
+    if (job.mode === 'waiting')
+      observeMs(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
     const more = (usage?.completion_tokens ?? 0) - 1;
-    if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstToken) / more);
+    if (more > 0) observeMs(counts.per_token, PER_TOKEN_BOUNDS, (at - firstToken) / more);
   }
   counts.prefix_hits.predicted += cached?.predicted ?? 0;
   counts.prefix_hits.seen += cached?.seen ?? 0;
+  if (job.extras.prefix !== undefined && cached !== undefined && usage?.prompt_tokens)
+    observe(counts.prefix_match, PREFIX_MATCH_BOUNDS, cached.predicted / usage.prompt_tokens);
 }
 
 function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void {

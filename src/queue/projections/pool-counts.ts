@@ -2,6 +2,7 @@ import {
   DURATION_BOUNDS,
   FIRST_TOKEN_BOUNDS,
   PER_TOKEN_BOUNDS,
+  PREFIX_MATCH_BOUNDS,
   QUEUE_WAIT_BOUNDS,
   RELEASE_REASONS,
 } from '../../protocol/index.ts';
@@ -63,6 +64,8 @@ export function newCounts() {
      * the worker, and as the engine reported.
      */
     prefix_hits: zeros(PREFIX_HITS),
+    /** The share of its prompt, 0 to 1, that each of these jobs was expected to find at the chosen worker. */
+    prefix_match: newHistogram(PREFIX_MATCH_BOUNDS),
     /** Slots of the worker that registered last, from which the number of wanted workers follows; null if none has. */
     slots_per_worker: null as number | null,
     /** Jobs whose engine did not count their tokens to the end. */
@@ -91,7 +94,7 @@ function zeros<K extends string>(keys: readonly K[]): Record<K, number> {
  */
 export interface Histogram {
   counts: number[];
-  /** The sum of all values, s. */
+  /** The sum of all values, in the unit of the bounds. */
   sum: number;
 }
 
@@ -99,13 +102,17 @@ function newHistogram(bounds: readonly number[]): Histogram {
   return { counts: new Array(bounds.length + 1).fill(0), sum: 0 };
 }
 
-/** Adds a value. @param ms counts as 0 if below 0, which clocks that are set back cause */
-export function observe(histogram: Histogram, bounds: readonly number[], ms: number): void {
-  const seconds = Math.max(0, ms) / 1000;
+/** Adds a time to a histogram of seconds. @param ms counts as 0 if below 0, which clocks that are set back cause */
+export function observeMs(histogram: Histogram, bounds: readonly number[], ms: number): void {
+  observe(histogram, bounds, Math.max(0, ms) / 1000);
+}
+
+/** Adds a value. @param value in the unit of the bounds */
+export function observe(histogram: Histogram, bounds: readonly number[], value: number): void {
   let at = 0;
-  while (at < bounds.length && seconds > bounds[at]!) at += 1;
+  while (at < bounds.length && value > bounds[at]!) at += 1;
   histogram.counts[at]! += 1;
-  histogram.sum += seconds;
+  histogram.sum += value;
 }
 
 /** Returns the number of values up to each bound, and last of all values; empty if there are none. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { PREFIX_MATCH_BOUNDS } from '../../../src/protocol/index.ts';
 import { BLOCK_ENDS, type Prefix } from '../../../src/queue/rpc.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
@@ -177,6 +178,10 @@ it('counts what was predicted beside what the engine saw', () => {
   const [pool] = queue.queue.read('metrics').pools;
   const predicted = Math.round((1000 * BLOCK_ENDS[7]!) / BLOCK_ENDS[9]!);
   expect(pool!.counts.prefix_hits).toEqual({ predicted, seen: 640 });
+  const share = predicted / 1000;
+  const [zero, ...others] = pool!.counts.prefix_match.counts;
+  expect([zero, others[PREFIX_MATCH_BOUNDS.findIndex((bound) => bound >= share) - 1]]).toEqual([1, 1]);
+  expect(pool!.counts.prefix_match.sum).toBeCloseTo(share);
   const steps = queue.queue.read('ledger', 'a2', null)!.steps;
   expect(steps.at(-1)!.detail).toContain(`cached: ${predicted} predicted, 640 seen`);
 });
