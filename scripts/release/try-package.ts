@@ -1,4 +1,6 @@
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { UserError } from '../../src/process/index.ts';
 import { startProcess } from '../../test/support/processes.ts';
 import { cleanEnvironment, stateFolder, tearDown } from '../../test/support/road.ts';
@@ -15,6 +17,8 @@ export async function tryPackage(tarball: string, version: string): Promise<void
   const run = (command: string, ...args: string[]) =>
     execFileSync(command, args, { cwd: folder, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
   try {
+    // Without one npm would take a project in a folder above for this one, and change that.
+    writeFileSync(join(folder, 'package.json'), '{}');
     run('npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', tarball);
     const printed = run('npx', 'worker-vllm', '--version').trim();
     if (printed !== version) {
