@@ -125,6 +125,7 @@ export class ResponsesHarness {
       objects: playedObjects({
         queue: () => this.#calls(this.#life),
         fleet: () => ({ eraseError: async () => {} }),
+        keptRequests: () => ({ erase: async () => 0 }),
         relay: () => ({ openReplay: async (stream: number) => this.#openReplay(stream) }),
       }),
     };
