@@ -101,7 +101,8 @@ async function queueWithWorker() {
       headers: {
         authorization: `Bearer ${token}`,
         'x-queue-id': queue,
-        ...(!(sent instanceof FormData) && { 'content-type': 'application/json' }),
+        // As curl sends JSON.
+        ...(!(sent instanceof FormData) && { 'content-type': 'application/x-www-form-urlencoded' }),
       },
       ...(sent && { method, body: sent instanceof FormData ? sent : JSON.stringify(sent) }),
       ...(method === 'DELETE' && { method }),
