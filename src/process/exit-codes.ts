@@ -27,6 +27,8 @@ export const EXIT = {
   queueLost: 12,
   /** Another process has become the owner of the journal that this queue wrote. */
   replaced: 13,
+  /** The queue could not reach its journal when it started; another start may succeed. */
+  journalUnreachable: 14,
   /** A second signal ended the process before its shutdown was complete. */
   forced: 130,
 } as const;

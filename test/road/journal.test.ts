@@ -227,7 +227,7 @@ describe('an owner', () => {
     await ended.waitForLine(/the journal cannot be reached; it is tried for 30 s/);
     ended.kill('SIGTERM');
     expect((await ended.exited).code).toBe(EXIT.ok);
-    expect((await patient.exited).code).toBe(EXIT.configuration);
+    expect((await patient.exited).code).toBe(EXIT.journalUnreachable);
     expect(patient.output()).toContain('The journal cannot be reached: ');
     expect(patient.output()).not.toContain('secret');
   });

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../../durable/host.ts';
-import { UserError } from '../../../process/index.ts';
+import { EXIT, UserError } from '../../../process/index.ts';
 import { assertUsable } from '../../../state/check.ts';
 import { lockState, makeFolder } from '../../../state/folder.ts';
 import { listenError } from '../listen-error.ts';
@@ -103,6 +103,7 @@ async function reach<T>(act: () => Promise<T>, log: Log, ended: AbortSignal): Pr
         throw new UserError(
           `The journal cannot be reached: ${message}. ` +
             'Start its server, or name another address (QUEUE_JOURNAL or --journal).',
+          EXIT.journalUnreachable,
         );
       }
       if (tries === 1)
