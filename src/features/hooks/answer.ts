@@ -21,12 +21,16 @@ export async function seenAnswer(response: Response, parts: AnswerParts): Promis
   if (!response.ok || response.body === null) return response;
   const type = response.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (type === 'text/event-stream') return withBody(response, seenStream(response.body, parts));
-  const isText = type.startsWith('text/');
-  if (!isText && type !== 'application/json') return response;
+  const isJson = type.includes('json');
+  if (!isJson && !type.startsWith('text/')) return response;
   const text = await response.text();
-  const read = isText ? { value: { text } } : engineJson(text);
-  if (read === null || !(await seeWhole(read.value, parts.ask))) return withBody(response, text);
-  return withBody(response, isText ? (read.value as { text: string }).text : JSON.stringify(read.value));
+  const value = isJson ? engineJson(text)?.value : undefined;
+  if (typeof value === 'object' && value !== null)
+    return withBody(response, (await seeWhole(value, parts.ask)) ? JSON.stringify(value) : text);
+  // JSON of a text alone, and what says that it is JSON and is none, are seen as they are written.
+  const whole = { text };
+  await seeWhole(whole, parts.ask);
+  return withBody(response, whole.text);
 }
 
 function withBody(response: Response, body: string | ReadableStream<Uint8Array>): Response {

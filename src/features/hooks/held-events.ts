@@ -1,6 +1,5 @@
-import { engineJson, eventData } from '../../protocol/index.ts';
 import { spread } from './spread.ts';
-import { type AnswerText, textsIn, withData } from './texts.ts';
+import { type AnswerText, textsOfEvent } from './texts.ts';
 
 /** A text that a hook is asked about. */
 export interface AskedText {
@@ -19,7 +18,8 @@ export type AskHook = (asked: AskedText) => Promise<string | null>;
 /** An event that has not gone on. */
 interface HeldEvent {
   event: string;
-  value: unknown;
+  /** Writes the event with its texts as they were set. */
+  changed(): string;
   /** How many of its texts are held. */
   left: number;
   isChanged: boolean;
@@ -61,11 +61,9 @@ export class HeldEvents {
 
   /** Takes an event. @returns the text of the events that may go on @throws FilterRefusal */
   async push(event: string): Promise<string> {
-    const data = eventData(event);
-    const read = engineJson(data);
-    const held: HeldEvent = { event, value: read?.value ?? null, left: 0, isChanged: false };
+    const { texts, over, changed } = textsOfEvent(event);
+    const held: HeldEvent = { event, changed, left: 0, isChanged: false };
     this.#events.push(held);
-    const { texts, over } = read === null ? odd(held, data) : textsIn(read.value);
     for (const text of texts) {
       if (text.isWhole) await this.#repeat(held, text);
       else await this.#add(held, text);
@@ -87,7 +85,7 @@ export class HeldEvents {
   #take(): string {
     const waits = this.#events.findIndex(({ left }) => left > 0);
     const free = this.#events.splice(0, waits < 0 ? this.#events.length : waits);
-    return free.map(({ event, value, isChanged }) => (isChanged ? withData(event, value) : event)).join('');
+    return free.map(({ event, changed, isChanged }) => (isChanged ? changed() : event)).join('');
   }
 
   async #add(held: HeldEvent, at: AnswerText): Promise<void> {
@@ -153,14 +151,4 @@ function change(piece: Piece, text: string): void {
   piece.text = text;
   piece.at.set(text);
   piece.of.isChanged = true;
-}
-
-/** Data that looks like JSON and is none is text as a whole: nothing passes unseen for being written oddly. */
-function odd(held: HeldEvent, data: string): ReturnType<typeof textsIn> {
-  if (!data.startsWith('{')) return { texts: [], over: [] };
-  const set = (text: string) => {
-    held.event = `data: ${text.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
-  };
-  const at = { channel: 'data', group: 'data', part: 'data', text: data, isWhole: false, set };
-  return { texts: [at], over: ['data'] };
 }

@@ -1,4 +1,4 @@
-import { engineJson, eventData, isObject, splitEvents } from '../../protocol/index.ts';
+import { bytesOfBase64, engineJson, eventData, isObject, splitEvents } from '../../protocol/index.ts';
 
 /**
  * Finds what a model wrote in an answer, in the forms of the APIs that engines and workers have: text, reasoning,
@@ -63,7 +63,6 @@ const SKIPPED = new Set([
   'error',
   'embedding',
   'annotations',
-  'audio',
   'metrics',
 ]);
 
@@ -83,7 +82,10 @@ const INDEXES: Record<string, string> = {
 };
 
 /** Matches the beginning of a text of events. */
-const EVENTS = /^(?:data|event|id)?:/;
+const EVENTS = /^\uFEFF?[\r\n]*(?:data|event|id|retry)?:/;
+
+/** Fields of results that hold a whole answer, or a piece of one: events, or text such as that of a transcription. */
+const ANSWERS = new Set(['output', 'body']);
 
 /** The types of events that repeat text which came before. */
 const REPEATS = /\.done$|^response\.(?:completed|incomplete|failed)$/;
@@ -119,8 +121,9 @@ function walkObject(fields: Fields, outer: Place, found: FoundTexts): void {
 }
 
 function textAt(fields: Fields, name: string, value: string, place: Place, found: FoundTexts): void {
-  if (EVENTS.test(value) && (name === 'output' || name === 'body')) {
-    events(value, place, found, (text) => {
+  if (name === 'body_base64') return bytesAt(fields, value, place, found);
+  if (ANSWERS.has(name)) {
+    answerText(value, place, found, (text) => {
       fields[name] = text;
     });
     return;
@@ -129,6 +132,21 @@ function textAt(fields: Fields, name: string, value: string, place: Place, found
   if (part === null || value === '') return;
   add(found, place, part, value, (text) => {
     fields[name] = text;
+  });
+}
+
+/** Finds the texts of a whole answer that is no JSON: of its events, or itself. */
+function answerText(value: string, place: Place, found: FoundTexts, put: (text: string) => void): void {
+  if (EVENTS.test(value)) events(value.replace(/^\uFEFF/, ''), place, found, put);
+  else if (value !== '') add(found, place, 'text', value, put);
+}
+
+/** Finds the texts of an answer whose bytes are no UTF-8, though it says that it is text. */
+function bytesAt(fields: Fields, base64: string, place: Place, found: FoundTexts): void {
+  if (!/^text\/|json/i.test(String(fields.content_type ?? ''))) return;
+  answerText(new TextDecoder().decode(bytesOfBase64(base64)), place, found, (text) => {
+    fields.body = text;
+    delete fields.body_base64;
   });
 }
 
@@ -160,7 +178,7 @@ function walkList(name: string, list: unknown[], place: Place, found: FoundTexts
       const put = (text: string) => {
         list[at] = text;
       };
-      if (EVENTS.test(value)) events(value, place, found, put);
+      if (ANSWERS.has(name)) answerText(value, place, found, put);
       else if (TEXTS.has(name) && value !== '') add(found, place, name, value, put);
       continue;
     }
@@ -193,9 +211,7 @@ function inputOrObject(fields: Fields, name: string, value: Fields, place: Place
 function events(text: string, place: Place, found: FoundTexts, put: (text: string) => void): void {
   const split = splitEvents(text);
   for (const [at, event] of split.entries()) {
-    const read = engineJson(eventData(event));
-    if (read === null) continue;
-    const within = textsIn(read.value);
+    const within = textsOfEvent(event);
     for (const one of within.texts)
       found.texts.push({
         ...one,
@@ -203,15 +219,34 @@ function events(text: string, place: Place, found: FoundTexts, put: (text: strin
         group: place.group + one.group,
         set: (text) => {
           one.set(text);
-          split[at] = withData(event, read.value);
+          split[at] = within.changed();
           put(split.join(''));
         },
       });
   }
 }
 
+/**
+ * Finds the texts of an event. Data that is no JSON of an object is text as a whole: nothing passes unseen for being
+ * written oddly.
+ * @returns the texts, and a function that writes the event with what was set
+ */
+export function textsOfEvent(event: string): FoundTexts & { changed(): string } {
+  const data = eventData(event);
+  const value = engineJson(data)?.value;
+  if (typeof value === 'object' && value !== null)
+    return { ...textsIn(value), changed: () => withData(event, value) };
+  if (data === '' || data === '[DONE]') return { texts: [], over: [], changed: () => event };
+  let odd = event;
+  const set = (text: string) => {
+    odd = `data: ${text.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
+  };
+  const at = { channel: 'data', group: 'data', part: 'data', text: data, isWhole: false, set };
+  return { texts: [at], over: ['data'], changed: () => odd };
+}
+
 /** Returns an event with other data. What goes with the tokens of the text before is left out. */
-export function withData(event: string, value: unknown): string {
+function withData(event: string, value: unknown): string {
   const lines = event.split(/\r\n|\n|\r/).filter((line) => line !== '' && !line.startsWith('data'));
   return `${[...lines, `data: ${JSON.stringify(withoutTokens(value))}`].join('\n')}\n\n`;
 }

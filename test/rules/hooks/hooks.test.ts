@@ -149,11 +149,44 @@ it('sees the result of a job in each form', async () => {
     { completion: { choices: [{ index: 0, message: { content: 'SECRET' } }] } },
     { job_type: 'runpod', output: [{ choices: [{ tokens: ['SEC', 'RET'] }] }, events] },
     { response: { status: 200, body: { content: [{ type: 'tool_use', input: { a: 'SECRET' } }] } } },
+    // A transcription in another form than JSON.
+    { response: { status: 200, content_type: 'text/vtt', body: 'WEBVTT\n\nSECRET' } },
+    { job_type: 'runpod', output: ['SECRET'] },
+    { response: { status: 200, body: `\uFEFF\n${events}` } },
+    { response: { status: 200, body: 'data: SECRET\n\n' } },
+    {
+      response: {
+        ...{ status: 200, content_type: 'text/event-stream', body: null },
+        body_base64: Buffer.from(`${events}\xff`, 'latin1').toString('base64'),
+      },
+    },
+    { response: { status: 200, body: { choices: [{ message: { audio: { transcript: 'SECRET' } } }] } } },
   ]) {
     const changed = JSON.stringify(await filter.settled!(result, job));
     expect(changed).toContain('***');
     expect(changed).not.toContain('RET');
+    expect(changed).not.toContain('base64');
   }
+});
+
+it.each([
+  ['JSON of a text alone', 'application/json', '"SECRET"', '"***"'],
+  ['what says that it is JSON and is none', 'application/json', '{"text":"SECRET', '{"text":"***'],
+  ['lines of JSON', 'application/x-ndjson', '{"text":"SECRET"}\n{}', '{"text":"***"}\n{}'],
+  ['events without JSON', 'text/event-stream', 'data: SECRET\n\n', 'data: ***\n\n'],
+  ['events with a text alone', 'text/event-stream', 'data: "SECRET"\n\n', 'data: "***"\n\n'],
+])('sees %s', async (_, type, sent, passed) => {
+  const filter = hooks({
+    settings: SETTINGS,
+    post: () => async (__, init) => {
+      const { text } = JSON.parse(String(init.body));
+      return Response.json({ action: 'replace', text: text.replaceAll('SECRET', '***') });
+    },
+    objects: null as never,
+    log: () => {},
+  })!;
+  const response = new Response(sent, { headers: { 'content-type': type } });
+  expect(await (await filter.answer!(response, asked().request)).text()).toBe(passed);
 });
 
 describe('the example of a receiver', () => {
