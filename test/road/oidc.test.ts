@@ -277,6 +277,18 @@ describe('a sign-in on the page', () => {
     for (const page of ['https://evil.example/', `${queue.url}/?x=/`, 'javascript:alert(1)/', queue.url])
       expect((await begin(page)).status).toBe(400);
   });
+
+  it('leads back into the page, whatever the address looked like', async () => {
+    const page = `${queue.url}/`;
+    const response = await fetch(`${queue.url}/api/session/oidc`, {
+      method: 'POST',
+      headers: { 'sec-fetch-site': 'same-origin' },
+      body: JSON.stringify({ page, at: `${page}//evil.example/jobs` }),
+    });
+    const [sealed] = response.headers.get('set-cookie')!.split('=')[1]!.split('.');
+    const { view } = JSON.parse(Buffer.from(sealed!, 'base64url').toString());
+    expect(view).toBe('evil.example/jobs');
+  });
 });
 
 describe('an issuer that is away', () => {

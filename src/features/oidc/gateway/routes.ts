@@ -151,7 +151,8 @@ function addressesOf({ page: root, at }: OidcStart, request: Request): { page: U
   const isOwn = page && /^https?:.*\/$/.test(root) && hosts.includes(page.host);
   // An address of its origin and path alone has neither a query nor a user name.
   if (isOwn && page.origin + page.pathname === root && there?.href.startsWith(root)) {
-    return { page, view: there.href.slice(root.length) };
+    // A view that begins with a slash would make the address back another host's.
+    return { page, view: there.href.slice(root.length).replace(/^\/+/, '') };
   }
   const message = 'page: expected the address of the root of this page, and at: the address of a view in it';
   throw new HttpError(400, message, 'invalid_sign_in');
