@@ -104,9 +104,13 @@ export function parseAlertReceivers(text: string): AlertReceiver[] {
   let list: unknown;
   try {
     list = JSON.parse(text);
-  } catch {
-    // The parser's own message quotes the text.
-    throw new Error('expected a JSON array of receivers, or the path of a file with one');
+  } catch (error) {
+    if (!/^\s*[[{]/.test(text)) {
+      throw new Error(
+        'expected a JSON array of receivers, or the path of a file, which begins with "/" or "."',
+      );
+    }
+    throw new Error(`the JSON of the receivers has a fault: ${faultWithoutText(error as SyntaxError)}`);
   }
   if (!Array.isArray(list)) throw new Error('expected a JSON array of receivers');
   if (list.length > MOST_RECEIVERS) throw new Error(`expected at most ${MOST_RECEIVERS} receivers`);
@@ -115,6 +119,11 @@ export function parseAlertReceivers(text: string): AlertReceiver[] {
   const twice = names.find((name, index) => names.indexOf(name) < index);
   if (twice !== undefined) throw new Error(`the name "${twice}" is there twice`);
   return receivers;
+}
+
+/** Returns what a parser of JSON found, without the piece of the text that it may quote: that may be a secret. */
+function faultWithoutText({ message }: SyntaxError): string {
+  return message.replace(/, (\.\.\.)?".*"(\.\.\.)? is not valid JSON$/s, '');
 }
 
 function parseReceiver(given: unknown, index: number): AlertReceiver {

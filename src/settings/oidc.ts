@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { isLoopback } from '../process/network.ts';
+import { expectationWords } from '../protocol/schema-words.ts';
 import { TokenBounds, type TokenEntry } from './token-entry.ts';
 
 /** This file has the settings of an OpenID Connect issuer, and the rules that say what its people may do. */
@@ -70,16 +71,19 @@ export function parseOidcRules(text: string): OidcRule[] {
       `expected JSON, such as [{"group": "ml-team", "scopes": ["submit"]}]; ${(error as Error).message}`,
     );
   }
-  const read = z.array(OidcRule).min(1).safeParse(value);
-  if (!read.success) {
-    const { path, message } = read.error.issues[0]!;
-    throw new Error(path.length === 0 ? message : `${path.join('.')}: ${message}`);
-  }
+  const read = z.array(OidcRule).min(1).safeParse(value, { error: expectationWords });
+  if (!read.success) throw new Error(faultOf(read.error.issues[0]!));
   const rules = read.data;
   const twice = rules.find(({ group }, at) => rules.findIndex((rule) => rule.group === group) < at);
   if (twice) throw new Error(`the group "${twice.group}" is there twice`);
   parsed = { text, rules };
   return rules;
+}
+
+/** Says which rule has a fault, counted from 1 as people count, in which field, and which. */
+function faultOf({ path: [index, ...field], message }: z.core.$ZodIssue): string {
+  if (typeof index !== 'number') return message;
+  return [`rule number ${index + 1}:`, ...(field.length > 0 ? [field.join('.')] : []), message].join(' ');
 }
 
 /** Returns the rule for a person, the first that names a group of theirs; undefined: there is none. */

@@ -30,7 +30,7 @@ export function webhookReach(url: URL, hosts: string): WebhookReach | null {
 /** Checks the URL for alerts or events. @throws Error if nothing can be posted there */
 export function checkPostUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol)) throw new Error('expected an https:// URL');
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new Error('expected an https:// or http:// URL');
   if (url.username || url.password) throw new Error('expected a URL without a user name and password');
 }
 

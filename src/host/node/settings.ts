@@ -134,7 +134,7 @@ export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): Node
 function textOrFile(check: (text: string) => unknown) {
   return z.string().transform((given, context) => {
     try {
-      const text = /^\s*[./]/.test(given) ? readFileSync(given.trim(), 'utf8') : given;
+      const text = /^\s*[./]/.test(given) ? textOf(given.trim()) : given;
       check(text);
       return text;
     } catch (error) {
@@ -142,6 +142,16 @@ function textOrFile(check: (text: string) => unknown) {
       return z.NEVER;
     }
   });
+}
+
+/** @throws Error if the file cannot be read */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new Error(code === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${message}`);
+  }
 }
 
 function tokenList() {

@@ -170,7 +170,12 @@ describe('what a receiver is told', () => {
 describe('QUEUE_ALERTS', () => {
   const url = 'https://receiver.example/hush';
   it.each([
-    ['{', 'expected a JSON array of receivers, or the path of a file with one'],
+    [
+      'alerts.json',
+      'expected a JSON array of receivers, or the path of a file, which begins with "/" or "."',
+    ],
+    ['[{"name": "a",\n "url": "hush",}]', /has a fault: Expected .* \(line 2 column 16\)$/],
+    ['[{"url": "hush"},]', /has a fault: Unexpected token '\]'$/],
     ['{}', 'expected a JSON array of receivers'],
     [
       [
@@ -182,7 +187,10 @@ describe('QUEUE_ALERTS', () => {
     [[{ kind: 'slack', url }], 'receiver number 1: name is missing'],
     [[{ name: 'a', kind: 'sms', url }], 'receiver "a": kind expected slack, pagerduty,'],
     [[{ name: 'a', kind: 'slack' }], 'receiver "a": url is missing'],
-    [[{ name: 'a', kind: 'slack', url: 'htps://hush' }], 'receiver "a": url expected an https:// URL'],
+    [
+      [{ name: 'a', kind: 'slack', url: 'htps://hush' }],
+      'receiver "a": url expected an https:// or http:// URL',
+    ],
     [[{ name: 'a', kind: 'slack', url, repeat: '1h' }], 'receiver "a": "repeat" is not known here'],
     [
       [{ name: 'a', kind: 'slack', url, repeat_after: '1s' }],

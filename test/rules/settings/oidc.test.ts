@@ -31,12 +31,13 @@ describe('the rules', () => {
 
   it.each([
     ['{', /^expected JSON/],
-    ['{}', /expected array/],
-    ['[]', />=1 items/],
-    ['[{"group":"a","scopes":["worker"]}]', /^0.scopes.0: expected one of submit, read, admin$/],
-    ['[{"group":"a","scopes":["read"],"modles":["x"]}]', /^0: .*modles/],
+    ['{}', /^expected a list$/],
+    ['[]', /^must not be empty$/],
+    ['[{"group":"a"}]', /^rule number 1: scopes is missing$/],
+    ['[{"group":"a","scopes":["worker"]}]', /^rule number 1: scopes.0 expected one of submit, read, admin$/],
+    ['[{"group":"a","scopes":["read"],"modles":["x"]}]', /^rule number 1: .*modles.*did you mean models/],
     ['[{"group":"a","scopes":["read"],"expires_at":"2030-01-01T00:00:00Z"}]', /expires_at/],
-    ['[{"group":"a","scopes":["read"],"limits":{"runing":1}}]', /^0.limits: .*runing/],
+    ['[{"group":"a","scopes":["read"],"limits":{"runing":1}}]', /^rule number 1: limits .*runing/],
     ['[{"group":"a","scopes":["read"]},{"group":"a","scopes":["admin"]}]', /"a" is there twice/],
   ])('%s are refused', (text, message) => {
     expect(() => parseOidcRules(text)).toThrow(message);

@@ -1,3 +1,4 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -37,4 +38,13 @@ it('names a variable that cannot be', async () => {
   await expect(readQueueSettings({ state }, { QUEUE_MAX_PENDING: 'many' })).rejects.toThrow(
     'QUEUE_MAX_PENDING',
   );
+});
+
+it('says of a file of receivers that it is not there, and where its JSON has a fault', async () => {
+  const read = (QUEUE_ALERTS: string) => readQueueSettings({ state }, { QUEUE_ALERTS });
+  await expect(read(`${state}/alerts.json`)).rejects.toThrow(`there is no file ${state}/alerts.json`);
+  const folder = mkdtempSync(join(tmpdir(), 'receivers-'));
+  writeFileSync(join(folder, 'alerts.json'), '[{"url": "hush"},]');
+  await expect(read(join(folder, 'alerts.json'))).rejects.toThrow(/Unexpected token '\]'$/);
+  rmSync(folder, { recursive: true });
 });
