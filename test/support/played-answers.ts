@@ -123,6 +123,7 @@ export function settle(worker: RawWorker, job: JobFrame, form: Form, text: strin
       { type: 'end', stream, size: data.byteLength },
     );
   }
-  const response = { status: 200, content_type: 'application/json', body: isStream ? body : whole };
+  const content_type = isStream ? 'text/event-stream' : 'application/json';
+  const response = { status: 200, content_type, body: isStream ? body : whole };
   worker.send({ type: 'job_result', job_id, fence_token, account, result: { response } });
 }
