@@ -18,6 +18,7 @@ const VIEWS = [
   '/batches',
   '/spend',
   '/tokens',
+  '/alerts',
   '/audit',
   '/usage',
   '/try',
