@@ -1,4 +1,4 @@
-import type { JobRef } from '../protocol/index.ts';
+import type { Failure, JobRef } from '../protocol/index.ts';
 
 /**
  * A seam of features that look at what engines are asked and what they answer, or change it: hooks, records of
@@ -29,6 +29,13 @@ export interface Filter {
    * @throws FilterRefusal, with which the job fails
    */
   settled?(result: Result, job: SettlingJob): Promise<Result | null>;
+  /**
+   * Learns that a filter refused a request, or the whole answer to a live one. The caller is answered after this.
+   * @param body the request as the filters before the refusal left it; null: it was passed on, and `request` had it
+   */
+  refused?(refusal: FilterRefusal, asked: FilteredRequest, body: Uint8Array | null): Promise<void>;
+  /** Learns that a stored job which a worker had was not to succeed, once that is on disk. */
+  ended?(ended: Ended, job: SettlingJob): Promise<void>;
   /** Returns what the filter has counted in this process, for `/metrics`. */
   families?(): FilterFamily[];
 }
@@ -44,6 +51,12 @@ export interface FilterFamily {
 
 /** The `result` of a `job_result` frame. */
 export type Result = Record<string, unknown>;
+
+/** How a stored job ended that did not succeed. */
+export interface Ended {
+  state: 'failed' | 'cancelled' | 'expired';
+  error: Failure;
+}
 
 /** A request to an engine as filters know it. `request` and `answer` of one live request get the same object. */
 export interface FilteredRequest {
@@ -70,7 +83,7 @@ export interface FilteredRequest {
   note(text: string): void;
 }
 
-/** A stored job whose result has come. */
+/** A stored job whose result has come, or that has ended without one. */
 export interface SettlingJob
   extends Omit<FilteredRequest, 'road' | 'contentType' | 'path' | 'requestId' | 'responseId'> {
   readonly jobType: string;
@@ -101,8 +114,13 @@ export async function filterRequest(
   body: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   let changed: Uint8Array<ArrayBuffer> | null = null;
-  for (const filter of filters) changed = (await filter.request?.(asked, changed ?? body)) ?? changed;
-  return changed;
+  try {
+    for (const filter of filters) changed = (await filter.request?.(asked, changed ?? body)) ?? changed;
+    return changed;
+  } catch (error) {
+    await tellRefused(filters, error, asked, changed ?? body);
+    throw error;
+  }
 }
 
 /** Has all filters look at an answer. @throws FilterRefusal */
@@ -112,8 +130,23 @@ export async function filterAnswer(
   asked: FilteredRequest,
 ): Promise<Response> {
   let passed = response;
-  for (const filter of filters) passed = (await filter.answer?.(passed, asked)) ?? passed;
-  return passed;
+  try {
+    for (const filter of filters) passed = (await filter.answer?.(passed, asked)) ?? passed;
+    return passed;
+  } catch (error) {
+    await tellRefused(filters, error, asked, null);
+    throw error;
+  }
+}
+
+async function tellRefused(
+  filters: readonly Filter[],
+  error: unknown,
+  asked: FilteredRequest,
+  body: Uint8Array | null,
+): Promise<void> {
+  if (!(error instanceof FilterRefusal)) return;
+  await Promise.all(filters.map((filter) => filter.refused?.(error, asked, body)));
 }
 
 /** Has all filters look at a result. @returns the result to store instead; null: it stays @throws FilterRefusal */

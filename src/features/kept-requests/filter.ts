@@ -1,4 +1,11 @@
-import type { Filter, FilteredRequest, Result, SettlingJob } from '../../asking/filters.ts';
+import type {
+  Ended,
+  Filter,
+  FilteredRequest,
+  FilterRefusal,
+  Result,
+  SettlingJob,
+} from '../../asking/filters.ts';
 import type { Objects } from '../../asking/objects.ts';
 import { onceMore } from '../../asking/once-more.ts';
 import type { Log } from '../../durable/host.ts';
@@ -9,7 +16,7 @@ import { readFacts } from '../../gateway/jobs/submissions.ts';
 import { runpodOutput } from '../../protocol/index.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { HeldBodies } from './held-bodies.ts';
-import { type Content, recordOf, type Seen } from './record.ts';
+import { type Content, type Failed, recordOf, type Seen } from './record.ts';
 import { isKept, keptShare } from './settings.ts';
 
 /** The most bytes of a request, and of an answer, that a record holds; what is longer is cut. */
@@ -65,6 +72,7 @@ class Keeper implements Filter {
       this.#keep({
         ...{ queueId, jobId, requestId, responseId, tenant, tokenName, path, model, isWhole },
         road: 'live',
+        failed: null,
         startedAt: held.at,
         input: { type: asked.contentType, bytes: held.bytes, isCut: held.isCut },
         output: { type, ...output },
@@ -87,14 +95,59 @@ class Keeper implements Filter {
     return null;
   }
 
+  /** Keeps a stored job that has failed, was cancelled or expired. */
+  async ended({ state, error }: Ended, job: SettlingJob): Promise<void> {
+    if (!(await this.#isKept(job.jobId, job.tokenName))) return;
+    const { code, message, http_status: status = null, body } = error;
+    const answer = encode(body ?? { error: { message, code } });
+    const failed = { outcome: state, type: code };
+    await this.#keepEnd(job, { bytes: answer, type: JSON_TYPE, status, failed });
+  }
+
+  /**
+   * Keeps a request that a hook refused. One that found its hook out of order was not looked at, so that nothing of it
+   * is kept, and its caller tries again.
+   */
+  async refused({ status, code, message }: FilterRefusal, asked: FilteredRequest, body: Uint8Array | null) {
+    const held = this.#bodies.take(asked);
+    const input = body === null ? held : cut(body);
+    if (status >= 500 || input === null || !(await this.#isKept(asked.jobId, asked.tokenName))) return;
+    const { road, queueId, jobId, requestId, responseId, tenant, tokenName, path, model, contentType } =
+      asked;
+    await this.#keep({
+      ...{ road, queueId, jobId, requestId, responseId, tenant, tokenName, path, model, status },
+      startedAt: held?.at ?? Date.now(),
+      input: { type: contentType, bytes: input.bytes, isCut: input.isCut },
+      output: { type: JSON_TYPE, bytes: encode({ error: { message, code } }), isCut: false },
+      isWhole: true,
+      failed: { outcome: 'refused', type: code },
+    });
+  }
+
   async #keepJob(result: Result, job: SettlingJob): Promise<void> {
+    await this.#keepEnd(job, { ...(await answerOf(job.jobType, result)), failed: null });
+  }
+
+  async #keepEnd(
+    job: SettlingJob,
+    { bytes, type, status, failed }: Answer & { failed: Failed | null },
+  ): Promise<void> {
     const { queueId, jobId, tenant, tokenName } = job;
     const payload = (await job.payload()) ?? '{}';
     const facts = readFacts(job.jobType, payload);
     const asked = facts instanceof HttpError ? null : facts.request;
-    const { bytes, type, status } = await answerOf(job.jobType, result);
     await this.#keep({
-      ...{ queueId, jobId, requestId: jobId, responseId: null, tenant, tokenName, status, model: job.model },
+      ...{
+        queueId,
+        jobId,
+        requestId: jobId,
+        responseId: null,
+        tenant,
+        tokenName,
+        status,
+        failed,
+        model: job.model,
+      },
       road: 'job',
       path: asked?.path ?? null,
       startedAt: null,
@@ -128,7 +181,11 @@ class Keeper implements Filter {
     const store = async () => {
       const endedAt = Date.now();
       // The queue knows the course of both kinds of jobs.
-      const ledger = await onceMore(() => objects.queue(queueId).ledger(jobId, null)).catch(() => null);
+      // What was refused before it was submitted may bear the id of another job.
+      const hasJob = seen.failed?.outcome !== 'refused' || seen.road === 'live';
+      const ledger = hasJob
+        ? await onceMore(() => objects.queue(queueId).ledger(jobId, null)).catch(() => null)
+        : null;
       const steps = ledger?.steps ?? [];
       const workerId = steps.findLast(({ worker_id }) => worker_id !== null)?.worker_id ?? null;
       const startedAt = seen.startedAt ?? (steps[0] ? Date.parse(steps[0].at) : endedAt);
@@ -206,12 +263,17 @@ function cut(bytes: Uint8Array): Omit<Content, 'type'> {
   return { bytes: bytes.subarray(0, MOST_BYTES), isCut: bytes.byteLength > MOST_BYTES };
 }
 
+const encode = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+
+/** The answer of a stored job. `status`: null if no engine gave one. */
+interface Answer {
+  bytes: Uint8Array;
+  type: string | null;
+  status: number | null;
+}
+
 /** Returns the answer that the result of a stored job holds, as a caller who waits would get it. */
-async function answerOf(
-  jobType: string,
-  result: Result,
-): Promise<{ bytes: Uint8Array; type: string | null; status: number }> {
-  const encode = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+async function answerOf(jobType: string, result: Result): Promise<Answer> {
   if (jobType === 'runpod') {
     const output = runpodOutput(result);
     // A worker yields a stream as pieces of its text, and an answer in one piece as the only piece of its output.

@@ -24,10 +24,20 @@ export interface Seen {
   endedAt: number;
   input: Content;
   output: Content;
-  /** The status of the answer. */
-  status: number;
+  /** The status of the answer; null: no engine gave one. */
+  status: number | null;
+  /** How it ended where no engine's answer says so; null: the answer does. */
+  failed: Failed | null;
   /** Whether the answer came to its end; false: its caller hung up, or it broke off. */
   isWhole: boolean;
+}
+
+/** An end without an answer. */
+export interface Failed {
+  /** `refused`: by a hook; the others are the states of a stored job. */
+  outcome: 'refused' | 'failed' | 'cancelled' | 'expired';
+  /** The code of the error. */
+  type: string;
 }
 
 /** A body, as text or as bytes that are none. */
@@ -65,7 +75,9 @@ export function recordOf(seen: Seen): KeptRecord {
   const answer = answerOf(seen.output);
   const { id: engineId, error } = fieldsOf(answer);
   const responseId = seen.responseId ?? (typeof engineId === 'string' ? engineId : null);
-  const failure = status >= 400 ? `${status}` : error != null ? 'error' : isWhole ? null : 'broken_off';
+  const told = Number(status) >= 400 ? `${status}` : error != null ? 'error' : isWhole ? null : 'broken_off';
+  const failure = seen.failed?.type ?? told;
+  const outcome = failure === null ? 'succeeded' : isWhole ? 'failed' : 'broken_off';
   const line: Line = {
     time: iso(endedAt),
     'event.name': 'gen_ai.client.inference.operation.details',
@@ -76,7 +88,7 @@ export function recordOf(seen: Seen): KeptRecord {
     ...responseOf(answer, seen.output, failure !== null),
     ...(failure !== null && { 'error.type': failure }),
     ...(seen.path !== null && { 'url.path': plainPath(seen.path) }),
-    'http.response.status_code': status,
+    ...(status !== null && { 'http.response.status_code': status }),
     'worker_vllm.queue.id': seen.queueId,
     'worker_vllm.job.id': jobId,
     'worker_vllm.request.id': requestId,
@@ -86,10 +98,12 @@ export function recordOf(seen: Seen): KeptRecord {
     'worker_vllm.road': seen.road,
     'worker_vllm.started_at': iso(startedAt),
     'worker_vllm.ended_at': iso(endedAt),
-    'worker_vllm.outcome': failure === null ? 'succeeded' : isWhole ? 'failed' : 'broken_off',
+    'worker_vllm.outcome': seen.failed?.outcome ?? outcome,
   };
+  // A submission that was refused may bear the id of a job that there is, whose record stays.
+  const isNoJob = seen.failed?.outcome === 'refused' && seen.road === 'job';
   return {
-    job_id: jobId,
+    job_id: isNoJob ? `refused-${crypto.randomUUID()}` : jobId,
     request_id: requestId,
     response_id: responseId,
     tenant,

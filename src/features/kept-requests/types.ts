@@ -1,6 +1,6 @@
 /** A record of one request and its answer, as the object of kept requests stores it. */
 export interface KeptRecord {
-  /** The id of the request's job: there is one record for each. */
+  /** The id of the request's job: there is one record for each. A submission that was refused has one of its own. */
   job_id: string;
   /** The id by which the caller finds the request again. */
   request_id: string;

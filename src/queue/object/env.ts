@@ -47,7 +47,7 @@ export async function givenSettings(
   return { queue_id, file_key_mac, ...settingsFromBindings(settings) };
 }
 
-interface PortParts extends Pick<Ports, 'tellFleet'> {
+interface PortParts extends Pick<Ports, 'tellFleet' | 'tellEnded'> {
   objects: Pick<Asks, 'relay'>;
   connection(socket: HostSocket<KeptOfWorker>): Connection;
   /** Does something that leaves the object, once the work that wants it is done. */
@@ -57,7 +57,7 @@ interface PortParts extends Pick<Ports, 'tellFleet'> {
 /** Makes the ports of the rules from the host. */
 export function portsOf(
   host: ObjectHost<KeptOfWorker>,
-  { objects, connection, defer, tellFleet }: PortParts,
+  { objects, connection, defer, tellFleet, tellEnded }: PortParts,
 ): Ports {
   const relayOf = (workerId: string) => objects.relay(host.queueId, workerId);
   /** Asks a relay, whose failure is ignored: a relay that cannot be reached has lost its streams. */
@@ -80,6 +80,7 @@ export function portsOf(
       tell(() => relayOf(workerId).breakStream(stream, reason, where)),
     closeAnswers: (workerId) => tell(() => relayOf(workerId).closeSockets()),
     tellFleet: (event) => defer(() => tellFleet(event)),
+    ...(tellEnded && { tellEnded: (job, ending) => defer(() => tellEnded(job, ending)) }),
     log: host.log,
   };
 }

@@ -1,4 +1,4 @@
-import { type Filter, FilterRefusal, filterSettled, type Result } from '../../asking/filters.ts';
+import { type Ended, type Filter, FilterRefusal, filterSettled, type Result } from '../../asking/filters.ts';
 import { onceMore } from '../../asking/once-more.ts';
 import type { CallsOf } from '../../durable/calls.ts';
 import type { Log } from '../../durable/host.ts';
@@ -13,6 +13,7 @@ import {
   type WorkerFrame,
 } from '../../protocol/index.ts';
 import { usageIn } from '../attempts/account.ts';
+import type { StoredJob } from '../job.ts';
 import type { Contents } from '../rpc.ts';
 import type { SettlingFacts } from '../views/jobs.ts';
 
@@ -33,7 +34,7 @@ interface FilteredResultPorts {
 /** The levels of a result that keep their JSON, as the gateway reads it (gateway/jobs/job-files.ts). */
 const RESULT_LEVELS = 2;
 
-/** Has the filters of a queue look at the results of stored jobs, before the rules know of them. */
+/** Has the filters of a queue look at the results of stored jobs, before the rules know of them, and at other ends. */
 export class FilteredResults {
   readonly #ports: FilteredResultPorts;
 
@@ -68,7 +69,23 @@ export class FilteredResults {
     }
   }
 
-  #jobOf({ job_id, fence_token }: Settled, { job_type, tenant, token_name, model }: SettlingFacts) {
+  /** Tells the filters that a job has ended without success. It never fails. */
+  async ended(job: StoredJob, ended: Ended): Promise<void> {
+    const { id: job_id, fence_token } = job;
+    const told = this.#jobOf({ job_id, fence_token }, job);
+    for (const filter of this.#ports.filters)
+      await filter.ended?.(ended, told).catch((error: unknown) => {
+        this.#ports.log('warn', 'a filter was not told of the end of a job', {
+          job_id,
+          error: String(error),
+        });
+      });
+  }
+
+  #jobOf(
+    { job_id, fence_token }: Pick<Settled, 'job_id' | 'fence_token'>,
+    { job_type, tenant, token_name, model }: Omit<SettlingFacts, 'result_file'>,
+  ) {
     const { queueId, note } = this.#ports;
     return {
       queueId,

@@ -117,16 +117,6 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       },
     });
     this.#sockets = new Sockets(host, defer);
-    this.#queue = new Queue(
-      portsOf(host, {
-        objects: env.objects,
-        connection: (socket) => this.#sockets.connection(socket),
-        defer,
-        tellFleet: (event) => this.#fleet.tell(event),
-      }),
-      settings,
-    );
-    const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
     const filtered = env.filters
       ? new FilteredResults({
           filters: env.filters,
@@ -137,6 +127,19 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
           log: host.log,
         })
       : null;
+    this.#queue = new Queue(
+      portsOf(host, {
+        objects: env.objects,
+        connection: (socket) => this.#sockets.connection(socket),
+        defer,
+        tellFleet: (event) => this.#fleet.tell(event),
+        ...(filtered && {
+          tellEnded: (job, { state, error }) => host.background(filtered.ended(job, { state, error })),
+        }),
+      }),
+      settings,
+    );
+    const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
     this.#inbound = new Inbound(this.#queue, this.#commits, longResults, filtered);
     this.#webhooks = new WebhookSender(env.settings, {
       outbox: this.#queue.webhooks,

@@ -11,6 +11,7 @@ import { UsageCounter } from './usage.ts';
 import { UsageBook } from './usage-book.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
+import { WithoutSuccess } from './without-success.ts';
 
 /**
  * Registers all that is derived from a job's events. They handle each event in this order: counts decide whether a
@@ -30,6 +31,7 @@ export function registerProjections(core: Core): void {
     new Waiters(core),
     new Listeners(core),
     new Mirrors(core),
+    new WithoutSuccess(core),
   ];
   for (const projection of [book, ledger, counts, records, usage, charges, ...told])
     core.projections.add(projection);

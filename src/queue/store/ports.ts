@@ -1,6 +1,7 @@
 import type { Alarm, Sql, SqlValue } from '../../durable/ports.ts';
 import type { FleetEvent } from '../../fleet/rpc.ts';
 import type { BrokenReason, QueueFrame } from '../../protocol/index.ts';
+import type { Ending, StoredJob } from '../job.ts';
 
 export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
@@ -32,6 +33,8 @@ export interface Ports extends Storage {
   closeAnswers(workerId: string): void;
   /** Reports a worker's registration or end to the fleet object. Best effort: registrations report again. */
   tellFleet(event: FleetEvent): void;
+  /** Tells filters that a stored job ended without success after a worker had it. Left out: none wants to know. */
+  tellEnded?(job: StoredJob, ending: Exclude<Ending, { state: 'succeeded' }>): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 
