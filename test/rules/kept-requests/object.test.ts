@@ -1,0 +1,94 @@
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it } from 'vitest';
+import type { ObjectHost } from '../../../src/durable/host.ts';
+import type { Row, SqlValue } from '../../../src/durable/ports.ts';
+import { KeptRequestsObject, type KeptSettings } from '../../../src/features/kept-requests/object/object.ts';
+import { isKept } from '../../../src/features/kept-requests/settings.ts';
+
+/** The object of kept requests over SQLite in memory, with a clock that the test moves. */
+class Kept {
+  nowMs = Date.UTC(2026, 0, 1);
+  alarmAt: number | null = null;
+  readonly object: KeptRequestsObject;
+
+  constructor(settings: KeptSettings) {
+    const database = new DatabaseSync(':memory:');
+    const sql = {
+      exec: (query: string, ...bindings: SqlValue[]) =>
+        database.prepare(query).all(...bindings) as unknown as Row[],
+    };
+    const alarm = {
+      get: () => this.alarmAt,
+      set: (at: number) => {
+        this.alarmAt = at;
+      },
+      clear: () => {
+        this.alarmAt = null;
+      },
+    };
+    const host = { sql, alarm, now: () => this.nowMs, gathered: async () => {} };
+    this.object = new KeptRequestsObject(host as unknown as ObjectHost, settings);
+  }
+
+  async add(id: string, line = id): Promise<void> {
+    const at = { started_at: this.nowMs, ended_at: this.nowMs };
+    const whose = { request_id: id, response_id: null, tenant: 'team', token_name: 'app' };
+    await this.object.add({ job_id: id, ...whose, ...at, line });
+  }
+
+  /** Moves the clock, and lets the alarm ring if it is due. */
+  async pass(ms: number): Promise<void> {
+    this.nowMs += ms;
+    if (this.alarmAt === null || this.alarmAt > this.nowMs) return;
+    this.alarmAt = null;
+    await this.object.alarm();
+  }
+
+  async lines(): Promise<string[]> {
+    return (await this.object.page({ since: null, until: null, tenant: null, after: 0 })).lines;
+  }
+}
+
+const HOUR = 3_600_000;
+
+it('a record is deleted when its time is over, and no sooner', async () => {
+  const kept = new Kept({ retentionMs: 2 * HOUR, mostBytes: 1000 });
+  await kept.add('first');
+  await kept.pass(HOUR);
+  await kept.add('second');
+  await kept.pass(HOUR);
+  expect(await kept.lines()).toEqual(['first', 'second']);
+  await kept.pass(1);
+  expect(await kept.lines()).toEqual(['second']);
+  await kept.pass(HOUR);
+  expect(await kept.lines()).toEqual([]);
+  expect(await kept.object.summary()).toEqual({ hours: [], records: 0, bytes: 0 });
+  expect(kept.alarmAt).toBeNull();
+});
+
+it('the oldest records go where all have more bytes than they may', async () => {
+  const kept = new Kept({ retentionMs: HOUR, mostBytes: 30 });
+  // A line has its end too: 10 bytes.
+  for (const id of ['record-01', 'record-02', 'record-03']) await kept.add(id);
+  expect(await kept.lines()).toHaveLength(3);
+  await kept.add('record-04');
+  expect(await kept.lines()).toEqual(['record-02', 'record-03', 'record-04']);
+  await kept.add('large', 'x'.repeat(19));
+  expect(await kept.lines()).toEqual(['record-04', 'x'.repeat(19)]);
+  // One that takes the place of another counts once.
+  await kept.add('large', 'y'.repeat(19));
+  expect(await kept.object.summary()).toMatchObject({ records: 2, bytes: 30 });
+  await kept.add('huge', 'z'.repeat(30));
+  expect(await kept.lines()).toEqual([]);
+});
+
+it('a share keeps about that share of ids, decides the same each time, and a token decides before it', () => {
+  const ids = Array.from({ length: 20_000 }, (_, number) => `req_q_${number.toString(36)}`);
+  const kept = ids.filter((id) => isKept(id, undefined, 0.05));
+  expect(kept.length / ids.length).toBeCloseTo(0.05, 2);
+  expect(ids.filter((id) => isKept(id, {}, 0.05))).toEqual(kept);
+  // A larger share keeps those of a smaller one too.
+  expect(kept.filter((id) => !isKept(id, undefined, 0.2))).toEqual([]);
+  expect(ids.every((id) => isKept(id, undefined, 1) && !isKept(id, undefined, 0))).toBe(true);
+  expect([isKept('a', { keep: true }, 0), isKept('a', { keep: false }, 1)]).toEqual([true, false]);
+});
