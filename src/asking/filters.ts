@@ -26,7 +26,7 @@ export interface Filter {
    * leaves it. A process that ends meanwhile forgets nothing: the worker sends the result again, and this is called
    * again.
    * @returns the result to store instead; null: it stays
-   * @throws FilterRefusal, with which the job fails
+   * @throws FilterRefusal, with which the job fails; FilterOutage: this is called again for some time before it does
    */
   settled?(result: Result, job: SettlingJob): Promise<Result | null>;
   /**
@@ -105,6 +105,11 @@ export class FilterRefusal extends Error {
     this.status = status;
     this.code = code;
   }
+}
+
+/** Refuses what a filter cannot look at now, and may look at later. */
+export class FilterOutage extends FilterRefusal {
+  override name = 'FilterOutage';
 }
 
 /** Has all filters look at a body. @returns the body to send instead; null: it stays @throws FilterRefusal */

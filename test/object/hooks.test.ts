@@ -192,23 +192,4 @@ describe('a hook', () => {
     const error = { code: 'policy', message: 'Not this.', retryable: false, http_status: 400 };
     expect(job).toMatchObject({ state: 'failed', attempts: 1, result: null, error });
   });
-
-  it('that does not answer keeps a result back, and the ledger and the metrics say so', async () => {
-    const { worker, ask } = await open();
-    const { id } = (await (await ask('/api/jobs', chatJob('Hello'))).json()) as { id: string };
-    const job = await worker.job();
-    receiver.decide = () => null;
-    settle(worker, job, 'chat', TEXT);
-    const settled = await (await ask(`/api/jobs/${id}?wait=20`)).json();
-    expect(settled).toMatchObject({ state: 'failed', error: { code: 'hook_failed', retryable: false } });
-    const { steps } = (await (await ask(`/api/jobs/${id}/ledger`)).json()) as {
-      steps: { step: string; detail: string }[];
-    };
-    const noted = steps.find(({ step }) => step === 'noted');
-    expect(noted?.detail).toMatch(/^the hook after failed: no answer within 1 s; the answer was kept back/);
-    const refused = await ask(CHAT, { model: 'tiny', ...asks('chat', 'Hello') });
-    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('hook_failed')]);
-    const metrics = await (await ask('/metrics', undefined, 'operator')).text();
-    expect(metrics).toMatch(/worker_vllm_hook_calls_total\{stage="after",outcome="failure"\} [1-9]/);
-  });
 });

@@ -8,8 +8,8 @@ export type Asked = Record<string, unknown> & { stage: 'before' | 'after' };
 export interface HookReceiver {
   url: string;
   asked: Asked[];
-  /** The verdict on the next calls; null: none comes. */
-  decide: (asked: Asked) => object | null;
+  /** The verdict on the next calls, or the status of an error; null: no answer comes. */
+  decide: (asked: Asked) => object | number | null;
   stop(): Promise<void>;
 }
 
@@ -20,7 +20,8 @@ export async function startHookReceiver(decide: HookReceiver['decide']): Promise
     const asked = JSON.parse(Buffer.concat(parts).toString()) as Asked;
     receiver.asked.push(asked);
     const verdict = receiver.decide(asked);
-    if (verdict !== null) response.writeHead(200).end(JSON.stringify(verdict));
+    if (typeof verdict === 'number') response.writeHead(verdict).end();
+    else if (verdict !== null) response.writeHead(200).end(JSON.stringify(verdict));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,6 +1,7 @@
 import {
   type Filter,
   type FilteredRequest,
+  FilterOutage,
   FilterRefusal,
   type Result,
   type SettlingJob,
@@ -152,7 +153,7 @@ function failed(
   on.note(`the hook ${stage} failed: ${error.message}; ${way} (QUEUE_HOOK_ON_FAILURE)`);
   if (isOpen) return;
   const message = `The hook that looks at each ${what} here failed, and nothing passes without it. Try again; if this stays so, tell the operator of the queue.`;
-  throw new FilterRefusal(FAILED, HOOK_FAILED, message);
+  throw new FilterOutage(FAILED, HOOK_FAILED, message);
 }
 
 function refusalOf({ code, message }: Extract<Verdict, { action: 'refuse' }>): FilterRefusal {

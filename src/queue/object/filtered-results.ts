@@ -1,8 +1,17 @@
-import { type Ended, type Filter, FilterRefusal, filterSettled, type Result } from '../../asking/filters.ts';
+import {
+  type Ended,
+  type Filter,
+  FilterOutage,
+  FilterRefusal,
+  filterSettled,
+  type Result,
+  type SettlingJob,
+} from '../../asking/filters.ts';
 import { onceMore } from '../../asking/once-more.ts';
 import type { CallsOf } from '../../durable/calls.ts';
-import type { Log } from '../../durable/host.ts';
+import type { ObjectHost } from '../../durable/host.ts';
 import type { FileObject } from '../../files/object.ts';
+import { doubling } from '../../process/backoff.ts';
 import {
   type JobError,
   type JobResult,
@@ -19,7 +28,7 @@ import type { SettlingFacts } from '../views/jobs.ts';
 
 type Settled = JobResult | JobResultRef;
 
-interface FilteredResultPorts {
+interface FilteredResultPorts extends Pick<ObjectHost, 'now' | 'after' | 'log'> {
   filters: readonly Filter[];
   queueId: string;
   /** Returns a stub of the object of files, a new one for each try. */
@@ -28,15 +37,29 @@ interface FilteredResultPorts {
   payload(jobId: string): Contents | null;
   /** Writes a sentence into the ledger of a job. */
   note(jobId: string, text: string): void;
-  log: Log;
 }
 
 /** The levels of a result that keep their JSON, as the gateway reads it (gateway/jobs/job-files.ts). */
 const RESULT_LEVELS = 2;
 
+/** A result that its filters cannot look at waits this long before its job fails, ms (docs/hooks.md). */
+const PATIENCE_MS = 120_000;
+/** They are asked again after pauses that double from the first to the longest, ms. */
+const PAUSE_MS = { first: 1000, longest: 15_000 };
+
+/** A result that the filters of a queue look at. */
+interface Filtering {
+  /** Resolves with the frame that settles the job: with the result as they leave it, or an error if they refuse it. */
+  settled: Promise<Settled | JobError>;
+  /** Resolves when the result begins to wait for filters that cannot look at it. */
+  waits: Promise<void>;
+}
+
 /** Has the filters of a queue look at the results of stored jobs, before the rules know of them, and at other ends. */
 export class FilteredResults {
   readonly #ports: FilteredResultPorts;
+  /** What the filters look at, by the attempt and its worker. */
+  readonly #filtering = new Map<string, Filtering>();
 
   constructor(ports: FilteredResultPorts) {
     this.#ports = ports;
@@ -49,14 +72,42 @@ export class FilteredResults {
     return value.type === 'job_result' || value.type === 'job_result_ref' ? value : null;
   }
 
-  /** Returns the frame that settles the job: with a result as the filters leave it, or an error if they refuse it. */
-  async filter(frame: Settled, facts: SettlingFacts): Promise<Settled | JobError> {
+  /**
+   * Shows a result to the filters. A worker that sends it again meanwhile gets the verdict on the first.
+   * @param workerId the worker that sent the frame; undefined: it has not registered yet
+   * @param isWanted whether the result still settles its job
+   */
+  filter(
+    frame: Settled,
+    facts: SettlingFacts,
+    workerId: string | undefined,
+    isWanted: () => boolean,
+  ): Filtering {
+    const key = JSON.stringify([workerId, frame.job_id, frame.fence_token]);
+    const known = workerId === undefined ? undefined : this.#filtering.get(key);
+    if (known) return known;
+    const { promise: waits, resolve: wait } = Promise.withResolvers<void>();
+    const settled = this.#filter(frame, facts, isWanted, wait);
+    const filtering = { settled, waits };
+    if (workerId !== undefined) {
+      this.#filtering.set(key, filtering);
+      void settled.finally(() => this.#filtering.delete(key));
+    }
+    return filtering;
+  }
+
+  async #filter(
+    frame: Settled,
+    facts: SettlingFacts,
+    isWanted: () => boolean,
+    wait: () => void,
+  ): Promise<Settled | JobError> {
     const { job_id } = frame;
     try {
       const result = frame.type === 'job_result' ? frame.result : await this.#inFile(facts.result_file);
       // The rules say what such a frame means.
       if (result === null) return frame;
-      const changed = await filterSettled(this.#ports.filters, result, this.#jobOf(frame, facts));
+      const changed = await this.#patiently(result, this.#jobOf(frame, facts), isWanted, wait);
       if (changed === null) return frame;
       const { job_id, fence_token, timing, account, usage = usageIn(result) } = frame;
       return { type: 'job_result', job_id, fence_token, result: changed, timing, usage, account };
@@ -66,6 +117,35 @@ export class FilteredResults {
       this.#ports.log('error', 'a result could not be filtered', { job_id, error: stack ?? message });
       const why = 'The result could not be looked at before it was stored; the log of the queue says why.';
       return errorFor(frame, { message: why, code: 'filter_failed' }, true);
+    }
+  }
+
+  /**
+   * Has all filters look at a result, again and again while they cannot.
+   * @throws FilterRefusal; FilterOutage when PATIENCE_MS are over, or nobody wants the result any more
+   */
+  async #patiently(
+    result: Result,
+    job: SettlingJob,
+    isWanted: () => boolean,
+    wait: () => void,
+  ): Promise<Result | null> {
+    const { filters, now, after } = this.#ports;
+    const endsAt = now() + PATIENCE_MS;
+    for (let failures = 1; ; failures += 1) {
+      try {
+        return await filterSettled(filters, result, job);
+      } catch (error) {
+        if (!(error instanceof FilterOutage)) throw error;
+        const leftMs = endsAt - now();
+        if (leftMs <= 0) job.note(`the result was kept back ${failures} times, and its job fails`);
+        if (leftMs <= 0 || !isWanted()) throw error;
+        job.note(`the result waits, for at most ${PATIENCE_MS / 1000} s`);
+        wait();
+        const pauseMs = Math.min(leftMs, doubling(PAUSE_MS.first, PAUSE_MS.longest, failures));
+        await new Promise<void>((resolve) => after(pauseMs, resolve));
+        if (!isWanted()) throw error;
+      }
     }
   }
 
@@ -87,6 +167,7 @@ export class FilteredResults {
     { job_type, tenant, token_name, model }: Omit<SettlingFacts, 'result_file'>,
   ) {
     const { queueId, note } = this.#ports;
+    const noted = new Set<string>();
     return {
       queueId,
       jobId: job_id,
@@ -101,7 +182,11 @@ export class FilteredResults {
         const bytes = await this.#bytesOf(contents.file);
         return bytes && new TextDecoder().decode(bytes);
       },
-      note: (text: string) => note(job_id, text),
+      note: (text: string) => {
+        // Each try of an outage says the same.
+        if (!noted.has(text)) note(job_id, text);
+        noted.add(text);
+      },
     };
   }
 

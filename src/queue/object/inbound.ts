@@ -1,9 +1,11 @@
 import { onceMore } from '../../asking/once-more.ts';
-import type { Log } from '../../durable/host.ts';
+import type { Log, ObjectHost } from '../../durable/host.ts';
 import { type JobFileCalls, putJobFile } from '../../files/put-job-file.ts';
 import {
   bounds,
+  type JobError,
   type JobResult,
+  type JobResultRef,
   type Parsed,
   parseFrames,
   WorkerFrame,
@@ -28,13 +30,21 @@ export class Inbound {
   readonly #filtered: FilteredResults | null;
   /** Resolves, for each connection that brought a result which takes a while, when its last message is taken; by connection id. */
   readonly #busy = new Map<string, Promise<unknown>>();
+  readonly #background: ObjectHost['background'];
 
   /** @param filtered what changes results before they are taken; null: nothing does */
-  constructor(queue: Queue, commits: Commits, longResults: LongResults, filtered: FilteredResults | null) {
+  constructor(
+    queue: Queue,
+    commits: Commits,
+    longResults: LongResults,
+    filtered: FilteredResults | null,
+    background: ObjectHost['background'],
+  ) {
     this.#queue = queue;
     this.#commits = commits;
     this.#longResults = longResults;
     this.#filtered = filtered;
+    this.#background = background;
   }
 
   /** Takes a message of a control socket. @param text the message, with one or more frames */
@@ -65,7 +75,8 @@ export class Inbound {
 
   /**
    * Takes frames of which results wait for the filters of the queue. Neither the frames behind such a result nor those
-   * of its worker's later messages wait for it: leases are renewed meanwhile.
+   * of its worker's later messages wait for it: leases are renewed meanwhile. The end of the connection waits for a
+   * result that the filters look at, and not for one that waits until they can: its worker sends that one again.
    */
   async #takeFiltered(
     connection: Connection,
@@ -77,17 +88,27 @@ export class Inbound {
         const attempt = filtered.in(frame);
         const facts = attempt && this.#queue.read('settling', attempt);
         if (!attempt || !facts) return await this.#takeLong(connection, frame);
-        const changed = await filtered.filter(attempt, facts);
-        await this.#takeLong(connection, { ok: true, value: changed });
-        // A base worker waits for the echo of its own frame.
-        const isOther = attempt.type === 'job_result_ref' && changed.type !== attempt.type;
-        if (isOther && !connection.load()?.extended)
-          connection.send({ type: attempt.type, job_id: attempt.job_id });
+        const isWanted = () => this.#queue.read('settling', attempt) !== null;
+        const { settled, waits } = filtered.filter(attempt, facts, connection.load()?.worker_id, isWanted);
+        const taken = this.#takeSettled(connection, attempt, settled);
+        await Promise.race([taken, waits.then(() => this.#background(taken))]);
       }),
     );
   }
 
-  /** Resolves when the rules have taken all that this connection has sent. */
+  async #takeSettled(
+    connection: Connection,
+    sent: JobResult | JobResultRef,
+    settled: Promise<JobResult | JobResultRef | JobError>,
+  ): Promise<void> {
+    const changed = await settled;
+    await this.#takeLong(connection, { ok: true, value: changed });
+    // A base worker waits for the echo of its own frame.
+    const isOther = sent.type === 'job_result_ref' && changed.type !== sent.type;
+    if (isOther && !connection.load()?.extended) connection.send({ type: sent.type, job_id: sent.job_id });
+  }
+
+  /** Resolves when the rules have taken all that this connection has sent, but for results that wait. */
   async received(connection: Connection): Promise<void> {
     await this.#busy.get(connection.id)?.catch(() => {});
   }

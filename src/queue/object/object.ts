@@ -124,6 +124,8 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
           files: () => env.objects.files(host.queueId),
           payload: (id) => this.#queue.read('contents', id, 'payload', null),
           note: (id, text) => void this.#command('note', id, text).catch(() => {}),
+          now: () => host.now(),
+          after: (ms, run) => host.after(ms, run),
           log: host.log,
         })
       : null;
@@ -140,7 +142,9 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       settings,
     );
     const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
-    this.#inbound = new Inbound(this.#queue, this.#commits, longResults, filtered);
+    this.#inbound = new Inbound(this.#queue, this.#commits, longResults, filtered, (work) =>
+      host.background(work),
+    );
     this.#webhooks = new WebhookSender(env.settings, {
       outbox: this.#queue.webhooks,
       bodyOf: ({ about }) => this.#queue.read('webhookBody', about),
