@@ -192,4 +192,56 @@ describe('a hook', () => {
     const error = { code: 'policy', message: 'Not this.', retryable: false, http_status: 400 };
     expect(job).toMatchObject({ state: 'failed', attempts: 1, result: null, error });
   });
+
+  it('sees the streams of jobs whose payload is in a file as those of others', async () => {
+    const { worker, ask } = await open();
+    const { payload, ...job } = chatJob(`Hello ${'x'.repeat(300 * 1024)}`, { stream: true });
+    const { id } = (await (await ask('/api/jobs', { ...job, payload, stream: true })).json()) as {
+      id: string;
+    };
+    const said = ask(`/api/jobs/${id}/stream`).then((answer) => answer.text());
+    settle(worker, await worker.job(), 'chat', TEXT, true);
+    expect(joined(await said)).toContain(HIDDEN);
+    const after = receiver.asked.filter(({ stage }) => stage === 'after');
+    expect(after.length).toBeGreaterThan(1);
+    for (const asked of after) expect(asked).toMatchObject({ route: CHAT, model: 'tiny', token: 'app' });
+  });
+
+  it('sees what RunPod’s clients poll, and what /status tells', async () => {
+    const { worker, ask } = await open();
+    const input = {
+      openai_route: CHAT,
+      openai_input: { model: 'tiny', ...asks('chat', 'NAME'), stream: true },
+    };
+    const { id } = (await (await ask('/v2/default/run', { input })).json()) as { id: string };
+    const { job_id, fence_token, stream_id, ...job } = await worker.job();
+    expect(JSON.stringify(job)).toContain('MASK');
+    const events = ['He said SEC', 'RET, and no more.'].map(
+      (content) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`,
+    );
+    const pieces = events.map((output) => `data: ${JSON.stringify({ output })}\n\n`).join('');
+    const stream = stream_id as number;
+    worker.answer(
+      {
+        type: 'head',
+        stream,
+        head: { status: 200, headers: { 'content-type': 'text/event-stream' }, replayed: true },
+      },
+      { type: 'bytes', stream, offset: 0, data: new TextEncoder().encode(pieces) },
+      { type: 'end', stream, size: pieces.length },
+    );
+    const polled = await until(async () => {
+      const text = await (await ask(`/v2/default/stream/${id}`)).text();
+      return text.includes('He said') ? text : null;
+    }, 'the stream has begun');
+    worker.send({ type: 'job_result', job_id, fence_token, result: { job_type: 'runpod', output: events } });
+    const status = await until(async () => {
+      const text = await (await ask(`/v2/default/status/${id}`)).text();
+      return text.includes('COMPLETED') ? text : null;
+    }, 'the job is completed');
+    const rest = await (await ask(`/v2/default/stream/${id}`)).text();
+    expect(joined(status)).toContain('He said ******, and no more.');
+    expect(joined(polled) + joined(rest)).toBe('He said ******, and no more.');
+    expect(receiver.asked.filter(({ stage }) => stage === 'before')).toHaveLength(1);
+  });
 });

@@ -3,6 +3,7 @@ import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { AskedRequest, filteredAnswer } from '../inference/filtered.ts';
 import { callQueue } from '../objects/calls.ts';
+import { jobFile, unknownJob } from './job-files.ts';
 import { readFacts } from './submissions.ts';
 
 /** How the answer of a stored job is read while it is made. */
@@ -40,7 +41,9 @@ async function askedOf(
   const [owner, payload] = await callQueue(env, queueId, (queue) =>
     Promise.all([queue.ownerOf(jobId), queue.contents(jobId, 'payload', null)]),
   );
-  const facts = payload !== null && 'text' in payload ? readFacts(job_type, payload.text) : null;
+  const text =
+    payload === null || 'text' in payload ? payload?.text : await textOf(env, queueId, payload.file, jobId);
+  const facts = text === undefined ? null : readFacts(job_type, text);
   const read = facts === null || facts instanceof HttpError ? null : facts;
   const asked = new AskedRequest(env, {
     road: 'job',
@@ -55,4 +58,9 @@ async function askedOf(
   });
   asked.takeNotes();
   return asked;
+}
+
+async function textOf(env: Env, queueId: string, file: string, jobId: string): Promise<string> {
+  const response = await jobFile(env, queueId, file, () => unknownJob(jobId));
+  return await response.text();
 }
