@@ -227,7 +227,7 @@ function boundsToChange({ models, routes, store, keep, expires }: TermOptions, n
     ...(models && { models: isNone(models) ? null : models }),
     ...(routes && { routes: isNone(routes) ? null : routes }),
     ...(store !== undefined && { store: store === 'none' ? null : store }),
-    ...(keep !== undefined && { keep: keep === 'none' ? null : keepIn(keep) }),
+    ...(keep !== undefined && { keep: keep === 'none' ? null : keepIn(keep, 'yes, no or none') }),
     ...(expires !== undefined && { expires_at: expires === 'none' ? null : timeIn(expires, now) }),
   };
   const parsed = TokenChanges.safeParse(given);
@@ -237,9 +237,9 @@ function boundsToChange({ models, routes, store, keep, expires }: TermOptions, n
 }
 
 /** @throws UserError */
-function keepIn(text: string): boolean {
+function keepIn(text: string, possible = 'yes or no'): boolean {
   if (text === 'yes' || text === 'no') return text === 'yes';
-  throw new UserError(`--keep "${text}": expected yes or no.`);
+  throw new UserError(`--keep "${text}": expected ${possible}.`);
 }
 
 function isNone(list: readonly string[]): boolean {

@@ -63,10 +63,10 @@ export function AlertsView() {
 }
 
 const STATES = {
-  ok: { shape: 'full', label: 'Takes alerts:' },
-  idle: { shape: 'hollow', label: 'Not used yet:' },
-  failing: { shape: 'cross', label: 'Failing:' },
-  refused: { shape: 'cross', label: 'Not possible:' },
+  ok: { tone: 'good', mark: { shape: 'full', label: 'Takes alerts:' } },
+  idle: { tone: 'dim', mark: { shape: 'hollow', label: 'Not used yet:' } },
+  failing: { tone: 'bad', mark: { shape: 'cross', label: 'Failing:' } },
+  refused: { tone: 'bad', mark: { shape: 'cross', label: 'Not possible:' } },
 } as const satisfies Record<AlertReceiverRow['state'], object>;
 
 function receiverColumns(changed: () => void): Column<AlertReceiverRow>[] {
@@ -75,9 +75,13 @@ function receiverColumns(changed: () => void): Column<AlertReceiverRow>[] {
       key: 'name',
       head: 'Receiver',
       width: 180,
+      narrow: 100,
       cell: ({ name, kind, to }) => (
         <span title={`${name}: ${kind}, ${to}`}>
-          {name} <span class="dim">{kind}</span>
+          {name}
+          <small>
+            {kind}, {to}
+          </small>
         </span>
       ),
     },
@@ -85,17 +89,24 @@ function receiverColumns(changed: () => void): Column<AlertReceiverRow>[] {
       key: 'state',
       head: 'State',
       cell: ({ state, text }) => (
-        <span title={text}>
-          <Mark {...STATES[state]} /> {text}
+        <span class="clamped" title={text}>
+          <span class={STATES[state].tone}>
+            <Mark {...STATES[state].mark} />
+          </span>{' '}
+          {text}
         </span>
       ),
     },
     {
       key: 'rules',
-      head: 'Of what',
-      width: 260,
+      head: 'What it is told',
+      width: 300,
       drop: 3,
-      cell: (receiver) => <span title={receiverRules(receiver)}>{receiverRules(receiver)}</span>,
+      cell: (receiver) => (
+        <span class="clamped" title={receiverRules(receiver)}>
+          {receiverRules(receiver)}
+        </span>
+      ),
     },
     {
       key: 'standing',
@@ -112,7 +123,7 @@ function receiverColumns(changed: () => void): Column<AlertReceiverRow>[] {
             key: 'test',
             head: '',
             width: 130,
-            narrow: 130,
+            narrow: 118,
             cell: ({ name }: AlertReceiverRow) => <Test name={name} changed={changed} />,
           },
         ]

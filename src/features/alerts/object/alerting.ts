@@ -8,7 +8,7 @@ import {
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../../../settings/queue-settings.ts';
-import { placeOf } from '../receivers/receivers.ts';
+import { placeOf, rulesOf } from '../receivers/receivers.ts';
 import { Alerts } from './alerts.ts';
 import { Mutes } from './mutes.ts';
 import { AlertPoster } from './poster.ts';
@@ -98,8 +98,10 @@ function rowOf(receiver: AlertReceiver, { states, alerts, ways }: Known, now: nu
   const row = { ...shown, ...times, repeat_after_seconds: repeat_after, standing: alerts.standing(name) };
   if (refusal !== null) return { ...row, state: 'refused', text: refusal };
   if (isFailing) {
-    const again = retry_at > now ? `it is tried again in ${span(retry_at - now)}` : 'it is tried again now';
-    return { ...row, state: 'failing', text: `It does not take alerts: ${last_failure}; ${again}.` };
+    const when = retry_at > now ? `in ${span(retry_at - now)}` : 'now';
+    const hasNews = alerts.news(rulesOf(receiver), now).length > 0;
+    const again = hasNews ? `it is tried again ${when}` : 'nothing waits for it';
+    return { ...row, state: 'failing', text: `It did not take the last post: ${last_failure}; ${again}.` };
   }
   if (last_success_at === null) return { ...row, state: 'idle', text: 'Nothing was sent to it yet.' };
   return { ...row, state: 'ok', text: `It took the last post, ${span(now - last_success_at)} ago.` };
