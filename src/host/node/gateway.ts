@@ -161,7 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
       env = {
         ...bindings,
         objects,
-        filters: filtersNow(settings),
+        filters: filtersNow(bindings),
         away: () => link.away,
         dialled: async () => (await link.call('owner', '', 'dialled', [])) as Dialled,
         acceptUpgrade,
@@ -173,7 +173,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
     }
     // An owner that was started again may have other settings, and lack some.
     for (const name of Object.keys(told)) if (!(name in settings)) delete (env as unknown as Bindings)[name];
-    Object.assign(env, settings, { filters: filtersNow(settings) });
+    Object.assign(env, settings, { filters: filtersNow(bindings) });
     told = settings;
     take(TOKENS);
   }
