@@ -17,6 +17,7 @@ import { runpodOutput } from '../../protocol/index.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { HeldBodies } from './held-bodies.ts';
 import { type Content, type Failed, recordOf, type Seen } from './record.ts';
+import { seen } from './seen-body.ts';
 import { isKept, keptShare } from './settings.ts';
 
 /** The most bytes of a request, and of an answer, that a record holds; what is longer is cut. */
@@ -64,12 +65,12 @@ class Keeper implements Filter {
 
   /** Keeps a live request once its answer is over. Stored jobs are kept when they settle, whoever reads them before. */
   async answer(response: Response, asked: FilteredRequest): Promise<Response> {
-    const held = this.#bodies.take(asked);
+    const held = this.#bodies.of(asked);
     if (held === null) return response;
     const { queueId, jobId, requestId, responseId, tenant, tokenName, path, model } = asked;
     const type = response.headers.get('content-type');
-    const keep = (output: Omit<Content, 'type'>, isWhole: boolean) =>
-      this.#keep({
+    const keep = async (output: Omit<Content, 'type'>, isWhole: boolean) => {
+      await this.#keep({
         ...{ queueId, jobId, requestId, responseId, tenant, tokenName, path, model, isWhole },
         road: 'live',
         failed: null,
@@ -78,11 +79,14 @@ class Keeper implements Filter {
         output: { type, ...output },
         status: response.status,
       });
+      this.#bodies.release(asked);
+    };
     if (response.body === null) {
       await keep({ bytes: new Uint8Array(), isCut: false }, true);
       return response;
     }
-    return new Response(seen(response.body, keep), response);
+    const mayHold = (bytes: number) => this.#bodies.more(held, bytes);
+    return new Response(seen(response.body, MOST_BYTES, mayHold, keep), response);
   }
 
   /** Keeps a stored job that is about to succeed. */
@@ -109,7 +113,8 @@ class Keeper implements Filter {
    * is kept, and its caller tries again.
    */
   async refused({ status, code, message }: FilterRefusal, asked: FilteredRequest, body: Uint8Array | null) {
-    const held = this.#bodies.take(asked);
+    const held = this.#bodies.of(asked);
+    this.#bodies.release(asked);
     const input = body === null ? held : cut(body);
     if (status >= 500 || input === null || !(await this.#isKept(asked.jobId, asked.tokenName))) return;
     const { road, queueId, jobId, requestId, responseId, tenant, tokenName, path, model, contentType } =
@@ -211,52 +216,6 @@ class Keeper implements Filter {
     this.#parts.log('warn', 'requests are not kept', { records: this.#lost, error: why });
     this.#lost = 0;
   }
-}
-
-/** Returns a body that passes another on, and tells what that was when it is over, before its reader learns the end. */
-function seen(
-  body: ReadableStream<Uint8Array>,
-  tell: (body: { bytes: Uint8Array; isCut: boolean }, isWhole: boolean) => Promise<void>,
-): ReadableStream<Uint8Array> {
-  const reader = body.getReader();
-  const pieces: Uint8Array[] = [];
-  let length = 0;
-  let isCut = false;
-  const over = (isWhole: boolean) => tell({ bytes: joined(pieces, length), isCut }, isWhole);
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      try {
-        const { done, value } = await reader.read();
-        if (done) {
-          await over(true);
-          return controller.close();
-        }
-        const left = MOST_BYTES - length;
-        isCut ||= value.byteLength > left;
-        // The reader may free the piece that it is given.
-        const kept = value.slice(0, left);
-        pieces.push(kept);
-        length += kept.byteLength;
-        controller.enqueue(value);
-      } catch (error) {
-        await over(false);
-        controller.error(error);
-      }
-    },
-    async cancel(reason) {
-      await Promise.all([reader.cancel(reason), over(false)]);
-    },
-  });
-}
-
-function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.byteLength;
-  }
-  return whole;
 }
 
 function cut(bytes: Uint8Array): Omit<Content, 'type'> {

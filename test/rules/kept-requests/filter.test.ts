@@ -60,6 +60,24 @@ it('what a caller read who hung up is kept, with that it broke off', async () =>
   expect(JSON.stringify(lines())).toContain('one ');
 });
 
+it('a caller who hangs up while the next piece is awaited has one record', async () => {
+  const { filter, lines } = keeping();
+  const request = asked();
+  await filter.request!(request, BODY);
+  const source = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(bytesOf('data: {}\n\n')),
+  });
+  const headers = { 'content-type': 'text/event-stream' };
+  const answer = await filter.answer!(new Response(source, { headers }), request);
+  const reader = answer.body!.getReader();
+  await reader.read();
+  // The next read is under way then, and its end is not that of the answer.
+  await new Promise(setImmediate);
+  await reader.cancel();
+  await new Promise(setImmediate);
+  expect(lines().map((line) => line['worker_vllm.outcome'])).toEqual(['broken_off']);
+});
+
 it('what a hook refused is kept, and what a hook that is out of order turned away is not', async () => {
   const refusing = async (status: number) => {
     const { filter, lines } = keeping();
