@@ -12,6 +12,7 @@ import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { gateways } from './scenarios/gateways.ts';
 import { journal } from './scenarios/journal.ts';
+import { keptRequests } from './scenarios/keeping.ts';
 import { requestsUnderLimits } from './scenarios/limits.ts';
 import { memory } from './scenarios/memory.ts';
 import { firstRequests } from './scenarios/new-process.ts';
@@ -32,7 +33,7 @@ const given = commandLine(
   .option('--rounds <count>', 'pairs of direct and road', wholeFrom(1), 5)
   .option(
     '--only <groups>',
-    'groups to measure, such as P1,P3; peers, bends, gateways, journal, page, batches and vllm run only when they are named',
+    'groups to measure, such as P1,P3; peers, bends, gateways, journal, keeping, page, batches and vllm run only when they are named',
   )
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
@@ -69,6 +70,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P8'], run: sharing },
   { groups: ['P8'], run: requestsUnderLimits },
   { groups: ['journal'], onRequest: true, run: journal },
+  { groups: ['keeping'], onRequest: true, run: keptRequests },
   { groups: ['page'], onRequest: true, run: page },
   { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
   { groups: ['batch-memory'], onRequest: true, run: memoryOfBatch },
