@@ -88,14 +88,17 @@ export class Tokens {
   }
 
   /**
-   * Takes note of a person: makes their entry, or changes the group whose rule holds for them.
+   * Takes note of a person: makes their entry, or changes the group whose rule holds for them, unless a newer token has
+   * said another.
    * @returns the entry now, and as it was before; null: there was none
    */
   see({ names, entry }: PersonSeen): { entry: TokenEntry; before: TokenEntry | null } | TokenRefusal {
-    const { issuer, subject, group } = entry.oidc;
+    const { issuer, subject, group, issued_at = 0 } = entry.oidc;
     const all = this.#all();
     const before = all.find(({ oidc }) => oidc?.issuer === issuer && oidc.subject === subject);
-    if (before?.oidc?.group === group) return { entry: before, before };
+    if (before?.oidc?.group === group || issued_at < (before?.oidc?.issued_at ?? 0)) {
+      return { entry: before!, before: before! };
+    }
     if (before) return { entry: this.#put({ ...before, scopes: entry.scopes, oidc: entry.oidc }), before };
     const name = names.find((free) => all.every((other) => other.name !== free));
     if (name === undefined) return 'token_exists';

@@ -111,7 +111,15 @@ export const TokenEntry = TokenBounds.extend({
    * The person whom an OpenID Connect issuer vouches for, and the group whose rule holds for them. Left out: the entry
    * is of a token. Nobody has a token whose hash is that of a person's entry; the hash only names the entry.
    */
-  oidc: z.object({ issuer: z.string(), subject: z.string(), group: z.string() }).optional(),
+  oidc: z
+    .object({
+      issuer: z.string(),
+      subject: z.string(),
+      group: z.string(),
+      /** When the token was issued that said so, epoch s: an older one says nothing of the group any more. */
+      issued_at: z.number().optional(),
+    })
+    .optional(),
 });
 export type TokenBounds = z.infer<typeof TokenBounds>;
 

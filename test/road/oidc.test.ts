@@ -207,6 +207,15 @@ describe('a person', () => {
     expect(JSON.stringify(entries)).not.toContain('sha256');
   });
 
+  it('gets no rights back by a token from before they lost a group', async () => {
+    const before = await of('13', ['admins'], { iat: seconds() - 30 });
+    expect((await ask(before, '/api/tokens')).status).toBe(200);
+    expect((await ask(await of('13', ['ml']))).status).toBe(200);
+    expect((await ask(before, '/api/tokens')).status).toBe(403);
+    expect((await ask(before)).status).toBe(200);
+    expect(await entryOf('oidc:13')).toMatchObject({ oidc: { group: 'ml' } });
+  });
+
   it('is named in the audit with their subject for what they do', async () => {
     const jwt = await of('10', ['admins'], { email: 'boss@example.com' });
     await fetch(`${queue.url}/api/tokens`, {

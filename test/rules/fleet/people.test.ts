@@ -50,6 +50,20 @@ describe('the people whom a fleet knows', () => {
     expect(tokens.see(seen('newer'))).toBe('too_many_tokens');
   });
 
+  it('have the group that the newest token says, whichever comes last', () => {
+    const { tokens } = new FleetHarness().rules;
+    const groupBy = (group: string, issued_at: number) => {
+      const person = seen('ada', group);
+      const oidc = { ...person.entry.oidc, issued_at };
+      const answer = tokens.see({ ...person, entry: { ...person.entry, oidc } });
+      return typeof answer === 'string' ? answer : answer.entry.oidc?.group;
+    };
+    expect(groupBy('admins', 100)).toBe('admins');
+    expect(groupBy('readers', 200)).toBe('readers');
+    expect(groupBy('admins', 150)).toBe('readers');
+    expect(groupBy('admins', 300)).toBe('admins');
+  });
+
   it('are told apart by subject, not by name', () => {
     const { tokens } = { tokens: new FleetHarness().rules.tokens };
     const names = (subject: string) => ['oidc:shared@example.com', `oidc:${subject}`];

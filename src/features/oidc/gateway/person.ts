@@ -23,7 +23,8 @@ const GROUPS_TOLD = 5;
 
 /**
  * Returns the entry of the person of whom these claims are. The first time that somebody is here, and each time that
- * another rule holds for them, the fleet object is told.
+ * another rule holds for them by a newer token, the fleet object is told. What an older token says of groups holds no
+ * more: it may be from before somebody lost one.
  * @param route the route that is asked, for the audit
  * @throws HttpError 403 where no rule is for them, or an administrator has ended their access
  */
@@ -34,7 +35,10 @@ export async function entryOfClaims(claims: Claims, env: AuthSettings, route: st
   const rule = ruleFor(groups, parseOidcRules(env.OIDC_RULES!));
   if (!rule) throw withoutRule(claims, claim, groups);
   const known = await entryOfPerson(subject, env);
-  const entry = known?.oidc?.group === rule.group ? known : await see(claims, rule.group, env, route);
+  const isOld = issuedAt(claims) < (known?.oidc?.issued_at ?? 0);
+  const entry =
+    isOld || known?.oidc?.group === rule.group ? known! : await see(claims, rule.group, env, route);
+  if (!entry) throw withoutRule(claims, claim, groups);
   if (hasExpired(entry)) {
     const message = `The access of "${entry.name}" to this queue has ended (${entry.expires_at}). An administrator of the queue can give it back.`;
     throw new HttpError(403, message, 'access_ended');
@@ -43,7 +47,19 @@ export async function entryOfClaims(claims: Claims, env: AuthSettings, route: st
   return entry;
 }
 
-async function see(claims: Claims, group: string, env: AuthSettings, route: string): Promise<TokenEntry> {
+/** Returns when a token was issued, epoch s; now, if it does not say so or names a later time. */
+function issuedAt({ iat }: Claims): number {
+  const now = Math.floor(Date.now() / 1000);
+  return typeof iat === 'number' ? Math.min(iat, now) : now;
+}
+
+/** @returns null: the newest token of the person says a group for which there is no rule any more */
+async function see(
+  claims: Claims,
+  group: string,
+  env: AuthSettings,
+  route: string,
+): Promise<TokenEntry | null> {
   const { sub: subject } = claims;
   const { scopes } = parseOidcRules(env.OIDC_RULES!).find((rule) => rule.group === group)!;
   const inFile = new Set(configuredTokens(env).map(({ name }) => name));
@@ -54,13 +70,13 @@ async function see(claims: Claims, group: string, env: AuthSettings, route: stri
       // Nobody knows a text of this hash: the entry is no token's.
       sha256: hexOf(crypto.getRandomValues(new Uint8Array(32))),
       created_at: new Date().toISOString(),
-      oidc: { issuer: env.OIDC_ISSUER!, subject, group },
+      oidc: { issuer: env.OIDC_ISSUER!, subject, group, issued_at: issuedAt(claims) },
     },
   };
   const kept = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.seePerson(person, route));
   if (typeof kept !== 'string') {
     forgetKeptTokens();
-    return personNow(kept, env)!;
+    return personNow(kept, env);
   }
   const why =
     kept === 'too_many_tokens'
