@@ -92,3 +92,19 @@ it('a share keeps about that share of ids, decides the same each time, and a tok
   expect(ids.every((id) => isKept(id, undefined, 1) && !isKept(id, undefined, 0))).toBe(true);
   expect([isKept('a', { keep: true }, 0), isKept('a', { keep: false }, 1)]).toEqual([true, false]);
 });
+
+it('keeps the records of two tenants whose jobs have the same id, and replaces that of the same tenant', async () => {
+  const kept = new Kept({ retentionMs: 1e9, mostBytes: 1e9 });
+  const at = { request_id: 'r', response_id: null, token_name: 'app', started_at: 1, ended_at: kept.nowMs };
+  for (const [tenant, line] of [
+    ['one', 'first'],
+    ['two', 'second'],
+    ['one', 'third'],
+    [null, 'fourth'],
+    [null, 'fifth'],
+  ] as const)
+    await kept.object.add({ ...at, job_id: 'same', tenant, line });
+  const { lines } = await kept.object.page({ since: null, until: null, tenant: null, after: 0 });
+  expect(lines).toEqual(['second', 'third', 'fifth']);
+  expect((await kept.object.summary()).bytes).toBe('secondthirdfifth'.length + 3);
+});

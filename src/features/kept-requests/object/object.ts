@@ -16,7 +16,7 @@ const ERASED_MS = 24 * HOUR_MS;
 const TABLES = [
   `CREATE TABLE kept_requests (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
-     job_id TEXT NOT NULL UNIQUE,
+     job_id TEXT NOT NULL,
      request_id TEXT NOT NULL,
      response_id TEXT,
      tenant TEXT,
@@ -25,6 +25,8 @@ const TABLES = [
      bytes INTEGER NOT NULL,
      line TEXT NOT NULL
    )`,
+  // Callers choose ids of jobs, and one tenant must not replace what another one's record says.
+  `CREATE UNIQUE INDEX kept_by_job ON kept_requests (job_id, ifnull(tenant, ''))`,
   `CREATE INDEX kept_by_request ON kept_requests (request_id)`,
   `CREATE INDEX kept_by_response ON kept_requests (response_id)`,
   `CREATE INDEX kept_by_tenant ON kept_requests (tenant, seq)`,
@@ -59,12 +61,15 @@ export class KeptRequestsObject implements HostedObject {
     this.#arm();
   }
 
-  /** Keeps a record; one of the same job is replaced, since a worker may report a result twice. */
+  /** Keeps a record; one of the same job and tenant is replaced, since a worker may report a result twice. */
   async add(record: KeptRecord): Promise<void> {
     if (this.#isErased(record)) return;
     const { job_id, request_id, response_id, tenant, started_at, ended_at, line } = record;
     const bytes = new TextEncoder().encode(line).byteLength + 1;
-    const [before] = this.#sql.exec(`SELECT bytes FROM kept_requests WHERE job_id = ?`, job_id);
+    const [before] = this.#sql.exec(
+      `SELECT bytes FROM kept_requests WHERE job_id = ? AND ifnull(tenant, '') = ifnull(?, '')`,
+      ...[job_id, tenant],
+    );
     this.#sql.exec(
       `INSERT OR REPLACE INTO kept_requests (job_id, request_id, response_id, tenant, started_at, ended_at, bytes, line)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
