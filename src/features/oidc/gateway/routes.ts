@@ -96,6 +96,7 @@ export function oidcRoutes(app: Gateway): void {
     handler: async (context) => {
       const { env } = context;
       const request = context.req.raw;
+      queueIdOf(env, request);
       const root = pagePath(request);
       setCookie(context, `${BEGUN}=`, 0, 'Lax');
       try {
