@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import type { JobState, JobSubmission, JobView, Limits, ListedJob, RequestCost } from '../protocol/index.ts';
 import type { GivenExtras } from './job-extras.ts';
-import type { WorkerToken } from './store/ports.ts';
 import type { KnownPools } from './waiting-rpc.ts';
 
 export * from './job-extras.ts';
@@ -49,6 +48,19 @@ export interface WorkerDial {
   token: WorkerToken | null;
   /** The price of the worker's machine, US dollars per hour; null: unknown. */
   price_per_hour: number | null;
+}
+
+/** The token with which a worker dialled. */
+export interface WorkerToken {
+  name: string;
+  /** SHA-256 of the secret; left out for a launched worker, whose token ends with its launch. */
+  sha256?: string;
+  /** The time when the token expires, epoch ms; left out if it does not. */
+  expires_at?: number;
+  /** Pattern of the worker ids that may use the token; null for any. */
+  worker_ids: string | null;
+  /** The only pool whose jobs a worker with this token may be given; null for any. */
+  config_id: string | null;
 }
 
 /** A job as the queue's calls return it. */

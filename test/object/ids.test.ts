@@ -133,10 +133,13 @@ const MAKERS: Record<string, (at: AtWork) => Promise<unknown[]>> = {
   ],
 };
 
-/** Routes that make nothing that its caller asks for later, or that name it by a name that somebody chose. */
+/**
+ * Routes that make nothing that its caller asks for later, that name it by a name that somebody chose, or that make a
+ * mute, which only the lists of its queue name.
+ */
 const MAKE_NONE = new RegExp(
   [
-    '/api/(?:session|heartbeats|logs|metrics|tokens.*|fleet/.*|launchers/.*)',
+    '/api/(?:session(?:/oidc)?|alerts/.*|heartbeats|logs|metrics|tokens.*|fleet/.*|launchers/.*)',
     '/api/jobs/(?:cancel|retry|:id/retry)',
     '/v1/(?:batches|responses)/:id/cancel',
     // Items are found through their conversation.

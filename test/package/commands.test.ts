@@ -53,7 +53,8 @@ beforeAll(async () => {
   collector = await startReceiver();
   token = /\S{20,}/.exec(await printed('token', ['create', '--scope', 'admin', '--name', 'me']))![0];
   const port = await freePort();
-  const queue = start('queue', ['--port', String(port)]);
+  const alerts = { QUEUE_ALERT_URL: `${collector.url}/alerts` };
+  const queue = start('queue', ['--port', String(port)], alerts);
   await queue.waitForLine(/listening at/);
   queueUrl = `http://127.0.0.1:${port}`;
 });
@@ -173,6 +174,20 @@ pools:
   await end(launcher);
 });
 
+it('usage: what was used, a row a day', async () => {
+  expect(await printed('usage')).toMatch(/^kind,day,/m);
+});
+
+it('alerts: a receiver is listed and tested, and a mute is made and ended', async () => {
+  const listed = await printed('alerts status', ['--json']);
+  const [{ name }] = JSON.parse(listed).receivers;
+  await printed('alerts test', [name]);
+  expect(collector.posts.some(({ path }) => path === '/alerts')).toBe(true);
+  await printed('alerts mute', ['--for', '1h', '--why', 'a test']);
+  const { mutes } = JSON.parse(await printed('alerts status', ['--json']));
+  await printed('alerts unmute', [mutes[0].id]);
+});
+
 it('state check: the folder is in order', async () => {
   expect(await printed('state check')).toContain(folder);
 });
@@ -185,7 +200,7 @@ it('state backup and state restore: a copy, and a state folder made of it', asyn
 
 it('up is in package.test.ts; there is no other command', async () => {
   const groups = await Promise.all(
-    ['', 'batch', 'fleet', 'state'].map(async (group) => {
+    ['', 'alerts', 'batch', 'fleet', 'state'].map(async (group) => {
       const help = installed([...group.split(' ').filter(Boolean), '--help']);
       await help.exited;
       const listed = help
@@ -195,6 +210,6 @@ it('up is in package.test.ts; there is no other command', async () => {
       return [...listed].map(([, name]) => `${group} ${name}`.trim());
     }),
   );
-  const all = groups.flat().filter((name) => !/^(?:.*help|batch|fleet|state|up)$/.test(name));
+  const all = groups.flat().filter((name) => !/^(?:.*help|alerts|batch|fleet|state|up)$/.test(name));
   expect([...new Set(run)].sort()).toEqual(all.sort());
 });

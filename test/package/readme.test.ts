@@ -127,6 +127,8 @@ it('jobs and batches by command', async () => {
   expect(readFileSync(join(clone, 'prompts.results.jsonl'), 'utf8')).toContain('succeeded');
   await output(type('npx worker-vllm batch run requests.jsonl'));
   expect(readFileSync(join(clone, 'requests.output.jsonl'), 'utf8')).toContain('"custom_id":"a"');
+  await output(type('npx worker-vllm usage'));
+  expect(readFileSync(join(clone, 'usage.csv'), 'utf8')).toMatch(/^kind,day,/m);
   const top = type('npx worker-vllm top');
   await top.waitForLine(/ready/);
   await stop(top);

@@ -9,8 +9,9 @@ import {
   type SubmitJob,
   type Unserved,
   type WaitingRequest,
+  type WorkerToken,
 } from '../../src/queue/rpc.ts';
-import type { Connection, Ports, Row, Session, SqlValue, WorkerToken } from '../../src/queue/store/ports.ts';
+import type { Connection, Ports, Row, Session, SqlValue } from '../../src/queue/store/ports.ts';
 import type { GivenSettings, QueueSettings } from '../../src/settings/queue-settings.ts';
 import { FleetHarness } from './fleet-harness.ts';
 

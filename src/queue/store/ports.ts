@@ -2,6 +2,7 @@ import type { Alarm, Sql, SqlValue } from '../../durable/ports.ts';
 import type { FleetEvent } from '../../fleet/rpc.ts';
 import type { BrokenReason, QueueFrame } from '../../protocol/index.ts';
 import type { Ending, StoredJob } from '../job.ts';
+import type { WorkerToken } from '../rpc.ts';
 
 export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
@@ -60,18 +61,6 @@ export interface Connection {
   /** Sends a `job` frame, as text or in UTF-8; its payload is passed on unparsed. */
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
-}
-
-export interface WorkerToken {
-  name: string;
-  /** SHA-256 of the secret; left out for a launched worker, whose token ends with its launch. */
-  sha256?: string;
-  /** The time when the token expires, epoch ms; left out if it does not. */
-  expires_at?: number;
-  /** Pattern of the worker ids that may use the token; null for any. */
-  worker_ids: string | null;
-  /** The only pool whose jobs a worker with this token may be given; null for any. */
-  config_id: string | null;
 }
 
 /** The facts about a worker that its registered connection remembers. */
