@@ -136,8 +136,8 @@ describe.runIf(process.platform === 'linux')('many queue ids that somebody makes
       const others = answers.filter(({ status }) => status !== 503);
       expect(others.filter(({ status }) => status !== 404)).toEqual([]);
     }
-    // 100 of them are connections.
-    expect(most).toBeLessThan(300);
+    // 100 of them are connections, and objects that are being closed still have theirs.
+    expect(most).toBeLessThan(400);
     await until(async () => {
       // Those that are open are closed for others.
       if (isOpen(queue.process, 'mine')) await ask(`made-up-${Math.random()}`);
