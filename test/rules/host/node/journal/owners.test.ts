@@ -49,7 +49,11 @@ class World {
       goOn?.();
       (member.journal as MemoryJournal).faults.isAway = false;
     }
-    // Every owner that can still store something does, before the files are compared.
+    // Owners go on with what they can still store, and are then killed: one that stored something while the files are
+    // compared would have acknowledged more than was read.
+    await sleep(30);
+    for (const { member, state } of this.#processes) if (state === 'owns') member.kill();
+    // Timers of this process fire in their order, so appends that are under way end before this one.
     await sleep(30);
     const last = await JournalMember.make(this.#server.connect());
     this.#folders.push(last);
