@@ -50,6 +50,8 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.getByText('1 of 1 requests at a time').waitFor();
   await page.getByText('team-a, all tokens, for team-a-ci: 400 of 400 tokens a day').waitFor();
   const rows = page.locator('tbody tr[data-id]');
+  // What is used and who waits are read apart.
+  await rows.first().waitFor();
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
   // What money needs.
   await page
