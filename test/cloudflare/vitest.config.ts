@@ -14,7 +14,6 @@ const ROAD = [
   'job-stream',
   'large',
   'large-responses',
-  'oidc',
   'openai-client',
   'responses-background',
   'responses-socket',
