@@ -81,10 +81,10 @@ export interface Pending {
 export const SLOT_AMOUNTS = ['slot_ms', 'unpriced_slot_ms', 'nanodollars'] as const;
 
 /**
- * The amounts that usage is counted in. Tokens are sums; cached tokens are part of the input, reasoning tokens part of
- * the output.
+ * The amounts that a settlement reports of a request. Tokens are sums; cached tokens are part of the input, reasoning
+ * tokens part of the output.
  */
-export const USAGE_AMOUNTS = [
+export const REPORTED_AMOUNTS = [
   'requests',
   'succeeded',
   'failed',
@@ -95,8 +95,9 @@ export const USAGE_AMOUNTS = [
   'reasoning',
   'wasted',
   'estimated_requests',
-  ...SLOT_AMOUNTS,
 ] as const;
+/** The amounts that usage is counted in. Slot time was used whatever became of the answer. */
+export const USAGE_AMOUNTS = [...REPORTED_AMOUNTS, ...SLOT_AMOUNTS] as const;
 export type UsageAmounts = Record<(typeof USAGE_AMOUNTS)[number], number>;
 
 /** The keys that usage is counted by, beside the time. An empty text: unknown, or none. */

@@ -1,24 +1,10 @@
 import { withCost } from '../../gateway/usage-cost.ts';
-import type { UsageSum } from '../../queue/rpc.ts';
+import { REPORTED_AMOUNTS, USAGE_KEYS, type UsageSum } from '../../queue/rpc.ts';
 import type { SpentOnDay } from '../../scheduler/rpc.ts';
 
 /** The columns of names; the others are numbers. */
-const NAMES = ['kind', 'day', 'tenant', 'token_name', 'config_id', 'model', 'mode'] as const;
-const NUMBERS = [
-  'requests',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'input',
-  'cached',
-  'output',
-  'reasoning',
-  'wasted',
-  'estimated_requests',
-  'slot_seconds',
-  'unpriced_slot_seconds',
-  'dollars',
-] as const;
+const NAMES = ['kind', 'day', ...USAGE_KEYS] as const;
+const NUMBERS = [...REPORTED_AMOUNTS, 'slot_seconds', 'unpriced_slot_seconds', 'dollars'] as const;
 /** The columns of an export, in their order. */
 export const COLUMNS = [...NAMES, ...NUMBERS] as const;
 

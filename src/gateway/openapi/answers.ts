@@ -11,7 +11,7 @@ import {
   SubmissionError,
 } from '../../protocol/index.ts';
 import { RequestRecord } from '../../protocol/request-schema.ts';
-import { QueueStatus, SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
+import { QueueStatus, REPORTED_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
 
 /** Schemas of answers that only the OpenAPI document uses: the code writes such answers and never reads them. */
 
@@ -222,12 +222,7 @@ export const UsageExportRow = z.object({
   kind: z.enum(['usage', 'idle']),
   day: z.string().describe('The day of UTC, such as 2026-11-01.'),
   ...Object.fromEntries(USAGE_KEYS.map((key) => [key, z.string().nullable()])),
-  ...Object.fromEntries(
-    USAGE_AMOUNTS.filter((name) => !SLOT_AMOUNTS.some((other) => other === name)).map((name) => [
-      name,
-      amount,
-    ]),
-  ),
+  ...Object.fromEntries(REPORTED_AMOUNTS.map((name) => [name, amount])),
   slot_seconds: figure,
   unpriced_slot_seconds: figure,
   dollars: figure,

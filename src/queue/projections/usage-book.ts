@@ -5,7 +5,7 @@ import type { Failure } from '../../protocol/index.ts';
 import type { Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
 import {
-  SLOT_AMOUNTS,
+  REPORTED_AMOUNTS,
   USAGE_AMOUNTS,
   USAGE_KEYS,
   type UsageAmounts,
@@ -171,7 +171,7 @@ export class UsageBook extends WriteBehind implements Projection {
     this.#givenUpOf.delete(jobId);
     if (counted === undefined) return;
     const { key, amounts } = counted.entry;
-    const takenBack = Object.fromEntries(TOLD.map((name) => [name, -(amounts[name] ?? 0)]));
+    const takenBack = Object.fromEntries(REPORTED_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
     const wasted = Math.max(0, input + output + before - kept) - before;
     this.#gather(counted.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
@@ -256,9 +256,6 @@ export class UsageBook extends WriteBehind implements Projection {
     this.#rolledUpOn = today;
   }
 }
-
-/** The amounts that a settlement reports of a request; not slot time, which was used whatever became of the answer. */
-const TOLD = USAGE_AMOUNTS.filter((name) => !SLOT_AMOUNTS.some((other) => other === name));
 
 const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;
 
