@@ -11,7 +11,7 @@ export const INSTALLED = ['p-retry', 'zod'];
 const root = join(import.meta.dirname, '..');
 const FOLDER = join(root, 'dist/package');
 
-/** What `npm publish` would send. */
+/** The tarball that `npm publish` would send. */
 export interface Tarball {
   path: string;
   /** Paths of what is in it, as seen from the package. */

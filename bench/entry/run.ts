@@ -35,7 +35,7 @@ const { rounds, json } = given.opts<{ rounds: number; json?: string }>();
 
 interface Row {
   callers: number;
-  /** What the gateway adds to the time to the first event and to the last one, ms. */
+  /** The time that the gateway adds to the first event and to the last one, ms. */
   firstP50: number;
   firstP99: number;
   totalP50: number;

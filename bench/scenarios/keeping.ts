@@ -7,7 +7,7 @@ import { pace, startRoad } from '../road.ts';
 const CALLERS = 64;
 const REQUESTS = 1500;
 
-/** What keeping requests costs: processor time of a queue that keeps all against one that keeps none, in turns. */
+/** Measures what keeping requests costs: a queue that keeps all beside one that keeps none, in turns. */
 export async function keptRequests(effort: Effort): Promise<Figure[]> {
   const roads = {
     off: await startRoad(CALLERS),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { STATE_VERSION } from '../../src/durable/ports.ts';
 import { UserError } from '../../src/process/index.ts';
 
-/** What a release is made of. */
+/** The facts about the commit that a release is made of. */
 export interface Source {
   version: string;
   /** The commit of the checkout. */
@@ -15,15 +15,15 @@ export interface Source {
   isDated: boolean;
 }
 
-/** What is looked at before a release begins. */
+/** The state of the checkout, which is checked before a release begins. */
 export interface Facts {
   /** The version that was asked for; null: none was. */
   asked: string | null;
   /** The version in package.json, which the other files must name too. */
   version: string;
-  /** What the other files say, by path; null: they say nothing that can be read. */
+  /** The versions that the other files say, by path; null: they say nothing that can be read. */
   others: Record<string, string | null>;
-  /** What differs from the commit, as `git status --porcelain` says it. */
+  /** The files that differ from the commit, as `git status --porcelain` says it. */
   changes: string[];
   commit: string;
   /** The commit that has the tag of this version; null: none has. */

@@ -24,7 +24,7 @@ export interface Image {
 
 export interface ImageBuild {
   root: string;
-  /** Of the worker's image, without a tag. */
+  /** The name of the worker's image, without a tag. */
   imageName: string;
   version: string;
   commit: string;

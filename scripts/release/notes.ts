@@ -1,4 +1,4 @@
-/** What release notes are made of. */
+/** The parts from which release notes are made. */
 export interface NotesOf {
   version: string;
   /** CHANGELOG.md. */

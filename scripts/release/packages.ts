@@ -38,7 +38,7 @@ export async function buildPython(root: string, into: string, committedAt: numbe
   execFileSync(join(python, 'python'), ['-m', 'hatchling', 'build', '--directory', into], {
     cwd: join(root, 'clients/python'),
     env: { ...process.env, SOURCE_DATE_EPOCH: String(committedAt) },
-    // What it prints is part of the error where it fails.
+    // The error quotes what the command printed.
     stdio: 'pipe',
   });
 }

@@ -2,7 +2,7 @@ import type { Objects } from '../asking/objects.ts';
 import type { Log, Post } from '../durable/host.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
-/** What a host hands to the filters of its queues. */
+/** The parts that a host hands to the filters of its queues. */
 export interface FilterParts {
   settings: QueueSettingBindings;
   post: Post;

@@ -10,7 +10,7 @@ import type {
 } from '../protocol/index.ts';
 import type { Problem } from './view/scaling-attention.ts';
 
-/** What the fleet object hands to the part that tells others of its problems. */
+/** The parts that the fleet object hands to the feature that tells others of its problems. */
 export interface AlertingPorts {
   queueId: string;
   /** The object's database, which has the tables of alerts (tables.ts). */

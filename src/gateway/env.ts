@@ -22,7 +22,7 @@ export interface Env extends QueueSettingBindings {
    * one alone.
    */
   dialled?(): Promise<Dialled>;
-  /** What looks at requests and answers on their way; left out: nothing does. */
+  /** The filters that look at requests and answers on their way; left out: there are none. */
   filters?: readonly Filter[] | undefined;
   /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { Duration } from './duration.ts';
 import { PROBLEM_KINDS } from './problem-kinds.ts';
 
-/** What `/api/alerts` takes and shows: receivers of alerts, and mutes. Times are epoch ms. */
+/** This file has what `/api/alerts` takes and shows: receivers of alerts, and mutes. Times are epoch ms. */
 
 /** The forms in which receivers take alerts. */
 const RECEIVER_KINDS = ['slack', 'pagerduty', 'alertmanager', 'webhook', 'email'] as const;
@@ -23,7 +23,7 @@ export const AlertReceiverRow = z.object({
   pools: z.array(z.string()).nullable(),
   /** The only kinds of problems of which it is told; null: all. */
   kinds: z.array(z.string()).nullable(),
-  /** It is told again of a problem that stands for so long, and that nobody has acknowledged; null: it is not. */
+  /** The receiver is told again of a problem that stands for so long unacknowledged; null: it is not. */
   repeat_after_seconds: z.number().nullable(),
   /** Whether it is told when a problem is over. */
   ends: z.boolean(),
@@ -73,7 +73,7 @@ export type MuteRequest = z.infer<typeof MuteRequest>;
 export const AlertsView = z.object({ receivers: z.array(AlertReceiverRow), mutes: z.array(AlertMute) });
 export type AlertsView = z.infer<typeof AlertsView>;
 
-/** What became of a test post. */
+/** The outcome of a test post. */
 export const TestPost = z.object({
   taken: z.boolean(),
   /** The receiver's answer in one sentence. */

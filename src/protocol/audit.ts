@@ -6,7 +6,7 @@ export const AUDIT_ACTIONS = [
   'token.change',
   'token.rotate',
   'token.revoke',
-  /** Somebody for whom an OpenID Connect issuer vouches was here for the first time, or is in another group now. */
+  /** A person for whom an OpenID Connect issuer vouches was here for the first time, or is in another group now. */
   'person.join',
   'person.change',
   'fleet.apply',

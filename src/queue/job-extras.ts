@@ -20,7 +20,7 @@ export interface GivenExtras {
   trace?: TraceContext;
   /** The address that the settlement is posted to. */
   webhook?: string | undefined;
-  /** What filters said of the request before it was submitted; its ledger begins with these sentences. */
+  /** The sentences that filters said of the request before it was submitted; its ledger begins with them. */
   notes?: readonly string[];
 }
 

@@ -197,7 +197,7 @@ export function withBody(
 ): string {
   const replaced = withBodyAt(payload, request, body);
   if (request.otherwiseModel === null || kind !== 'json') return replaced;
-  // What the payload says of the model beside its body has to say the same.
+  // A payload that names the model beside its body must name the same one.
   const { model } = jsonFields(body, ['model']);
   return model === undefined ? replaced : withMembers(replaced, { model });
 }

@@ -193,7 +193,7 @@ describe('signing in', () => {
     await page.getByRole('button', { name: 'Revoke team-a' }).click();
     await page.getByRole('button', { name: 'Revoke team-a, yes' }).click();
     await page.locator('tr[data-id="api team-a"]').waitFor({ state: 'detached' });
-    // Of a token in the state folder, which the queue only reads, the page has the commands.
+    // The page has the commands for a token of the state folder, which the queue only reads.
     const { entry } = makeToken("olga's", ['read']);
     await storeToken(queue.stateDir, entry);
     await page.getByRole('button', { name: "Commands for olga's" }).click();

@@ -22,7 +22,7 @@ async function boxOf(locator: Locator) {
   return { ...box, right: box.x + box.width };
 }
 
-/** What is touched and is less than a finger's height, but for links within text and heads of tables. */
+/** Returns the controls that are less than a finger's height, but for links within text and heads of tables. */
 async function tooSmall(page: Page): Promise<string[]> {
   const controls =
     'main :is(button, .button, input:not([type=checkbox]), select, summary), header :is(button, input), tr[data-href]';

@@ -50,7 +50,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.getByText('1 of 1 requests at a time').waitFor();
   await page.getByText('team-a, all tokens, for team-a-ci: 400 of 400 tokens a day').waitFor();
   const rows = page.locator('tbody tr[data-id]');
-  // What is used and who waits are read apart.
+  // The page reads what is used and who waits apart.
   await rows.first().waitFor();
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
   // What money needs.
@@ -68,7 +68,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.locator(`tr[data-id="${new Date().toISOString().slice(0, 10)}"]`).waitFor();
   expect(new URL(page.url()).search).toBe('?by=day');
   expect(await accessibilityFaults(page)).toEqual([]);
-  // What stands below a figure breaks where the window is narrow.
+  // The text below a figure breaks where the window is narrow.
   await page.setViewportSize({ width: 320, height: 640 });
   expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
 });

@@ -63,7 +63,7 @@ it('is built, saved under its digest, and listed with the packages of its bundle
   );
   expect(bom.metadata.component).toMatchObject({ name: `${imageName}-queue`, version: '9.9.9' });
   const names = bom.components.map((component) => component.name);
-  // What lies in the image as a package, what Syft knows by its file, and what is in the bundles.
+  // The list has packages of the image, files that Syft knows, and packages within the bundles.
   for (const listed of ['worker-vllm', 'node', 'hono']) expect(names).toContain(listed);
 });
 

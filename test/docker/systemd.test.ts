@@ -21,7 +21,7 @@ const GATEWAY = 'worker-vllm-gateway@8790';
 const LAUNCHER = 'worker-vllm-launcher';
 const ALL = [QUEUE, GATEWAY, LAUNCHER, WORKER];
 
-/** What a user writes into /etc/worker-vllm. */
+/** The files that a user writes into /etc/worker-vllm. */
 const SETTINGS = {
   queue: `QUEUE_HOST=0.0.0.0\nQUEUE_TOKENS=admin:${TOKEN}\n`,
   gateway: `GATEWAY_HOST=0.0.0.0\nGATEWAY_QUEUE=http://127.0.0.1:8788\nGATEWAY_TOKEN=${TOKEN}\n`,
@@ -199,7 +199,7 @@ interface Shown {
   NRestarts: string;
 }
 
-/** What systemd knows of all units, in their order: asked at once, since each call into a container takes a while. */
+/** Returns what systemd knows of all units, in their order. It is asked once, since each call into a container takes a while. */
 async function shown(): Promise<Shown[]> {
   const text = await on(
     'systemctl',

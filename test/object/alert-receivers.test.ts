@@ -120,7 +120,7 @@ it('posts nothing of what is muted, until the mute is ended', async () => {
   const view = async () => (await ask<FleetView>('/api/fleet')).body;
   const seen = (await view()).attention.find(({ worker_id }) => worker_id === 'muted');
   expect(seen?.muted_until).toBe(mute.body.until);
-  // What has come later and is not muted is told, so the muted one would have been.
+  // The receiver is told of a later problem that is not muted, so it would have been told of the muted one.
   await ask('/api/heartbeats', 'POST', {
     instance_id: 'free',
     interval_seconds: 3600,

@@ -7,7 +7,7 @@ import { RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** What becomes of results and requests while the hook that is to see them is away. */
+/** Results and requests while the hook that is to see them is away. */
 
 let receiver: HookReceiver;
 const bindings: Record<string, string> = {

@@ -8,7 +8,7 @@ import { until } from '../support/poll.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** What is kept of a request is what hooks left of it. */
+/** The queue keeps of a request what hooks left of it. */
 
 /** A word which the hooks refuse. */
 const REFUSED = 'FORBIDDEN';

@@ -75,7 +75,7 @@ describe('the priority of a job', () => {
 
 describe('the priority at an engine', () => {
   it('is asked for by header or body only as far as the token allows', async () => {
-    // What is let through finds nobody who serves the model. The limit has its answer begin with a status, however slow
+    // A request that is let through finds nobody who serves its model. The limit has its answer begin with a status, however slow
     // the machine is.
     const ask = async (token: string, body: string, headers: Record<string, string> = {}) =>
       (await post(token, '/v1/chat/completions', body, { 'x-request-timeout': '5', ...headers })).status;

@@ -47,7 +47,7 @@ beforeAll(() => {
     mkdirSync(dirname(join(clone, file)), { recursive: true });
     cpSync(join(ROOT, file), join(clone, file), { force: true });
   }
-  // What Python packages it needs are installed once for all clones.
+  // The Python packages that the command needs are installed once for all clones.
   mkdirSync(join(ROOT, '.worker-vllm/release-tools'), { recursive: true });
   mkdirSync(join(clone, '.worker-vllm'));
   execFileSync('ln', ['-s', join(ROOT, '.worker-vllm/release-tools'), join(clone, '.worker-vllm/')]);

@@ -6,7 +6,7 @@ import { chatJob, cli, type QueueProcess, startQueue, startWorker, tearDown } fr
 /** A month as a file is held against the sums that the API tells of the same month. */
 let queue: QueueProcess;
 
-/** One team's name is a formula. */
+/** The name of this team is a formula. */
 const TEAM = '=1+1';
 const MONTH = new Date().toISOString().slice(0, 7);
 

@@ -29,7 +29,7 @@ export async function playedQueue(road: TestRoad): Promise<PlayedQueue> {
 }
 
 /**
- * One road of a request to an engine and back. @param said what the engine answers @returns all that the caller reads
+ * A road of a request to an engine and back. @param said what the engine answers @returns all that the caller reads
  */
 type Road = (queue: PlayedQueue, path: string, form: Form, body: object, said: string) => Promise<string>;
 

@@ -40,7 +40,7 @@ export const EXPECTED_OF_AN_ENGINE: Record<string, RegExp[]> = {
   'openai-tools.mjs': [/^tool call: get_weather /m, /^structured: +\{/m],
 };
 
-/** What else is in examples/: the fleet and the receiver of hooks have tests of their own. */
+/** The other files in examples/: the fleet and the receiver of hooks have tests of their own. */
 const NO_CLIENTS = ['README.md', 'fleet.yaml', 'hook-receiver.mjs'];
 
 /** Names of the clients in examples/. */

@@ -22,7 +22,7 @@ export const asks = (form: Form, text: string): object => {
   }
 };
 
-/** What an engine answers, whole and as a stream. Token ids are no text, but engines may give both. */
+/** The answers of an engine, whole and as streams. Token ids are no text, but engines may give both. */
 export function answers(form: Form, text: string): { whole: object; events: object[] } {
   const pieces = text.match(/.{1,4}/gs)!;
   if (form === 'response') {

@@ -155,7 +155,7 @@ export function chartsOf(history: FleetHistory, now: number): CourseChart[] {
   ];
 }
 
-/** Of a step this much must have passed before its rate says anything, ms: of an hour's less than of a second's. */
+/** Returns how much of a step must have passed before its rate says anything, ms: a twelfth of it, at least 30 s. */
 function leastPassed(step_ms: number): number {
   return Math.min(step_ms, Math.max(30_000, step_ms / 12));
 }
@@ -172,7 +172,7 @@ function barsOf({ series, at, step_ms }: FleetHistory, keys: string[]) {
   const span = at.length * step_ms;
   const length = BARS.find((ms) => ms >= step_ms && span / ms <= MOST_BARS) ?? BARS.at(-1)!;
   const places = [...Map.groupBy(at.keys(), (i) => Math.floor(at[i]! / length))];
-  // Of the first bar's time a part is too long ago.
+  // The chart does not reach back to the beginning of the first bar.
   if (places.length > 1 && at[0]! % length !== 0) places.shift();
   return {
     step_ms: length,

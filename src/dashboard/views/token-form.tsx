@@ -10,7 +10,7 @@ import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
-/** What a token may do, by its scopes. */
+/** The sentences that say what a token may do, by scope. */
 const SCOPES = {
   submit: 'submit: send requests and jobs',
   read: 'read: look at everything',

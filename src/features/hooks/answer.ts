@@ -3,7 +3,7 @@ import { dialectOf, EventTexts, engineJson, errorEvents } from '../../protocol/i
 import { type AskHook, HeldEvents } from './held-events.ts';
 import { seeWhole } from './whole.ts';
 
-/** What the filter of one answer needs. */
+/** The parts that the filter of an answer needs. */
 export interface AnswerParts {
   ask: AskHook;
   /** The characters of a stream that are held back. */

@@ -9,7 +9,7 @@ export class HookFailure extends Error {
   override name = 'HookFailure';
 }
 
-/** What a hook decided. `answer`: the JSON in which it says what takes the place of the body or the text. */
+/** The decision of a hook. `answer`: the JSON in which it says what takes the place of the body or the text. */
 export type Verdict =
   | { action: 'allow' }
   | { action: 'refuse'; message: string; code: string }

@@ -18,7 +18,7 @@ import { HookCounts, type Stage } from './counts.ts';
 import type { AskedText, AskHook } from './held-events.ts';
 import { seeWhole } from './whole.ts';
 
-/** What a hook is told of a request, beside its body or its text. */
+/** The facts about a request that a hook is told, beside its body or its text. */
 interface Facts {
   queue: string;
   tenant: string | null;
@@ -222,7 +222,7 @@ function replacedBody(answer: string, isJson: boolean): Uint8Array<ArrayBuffer> 
     if (isJson && body && isObjectJson(new TextDecoder().decode(body))) return body.slice();
     if (!isJson && base64) return bytesOfBase64(JSON.parse(new TextDecoder().decode(base64)) as string);
   } catch {
-    // What is no base64 is told below.
+    // The check below reports what is no base64.
   }
   const wanted = isJson ? 'a "body", JSON of an object' : 'a "body_base64"';
   throw new HookFailure(`it replaced a body without ${wanted}`);

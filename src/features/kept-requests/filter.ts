@@ -29,7 +29,7 @@ const SAID_AGAIN_MS = 60_000;
 
 const JSON_TYPE = 'application/json';
 
-/** What the filter works with. */
+/** The parts that the filter works with. */
 interface Parts {
   settings: QueueSettingBindings;
   objects: Objects;
@@ -186,7 +186,7 @@ class Keeper implements Filter {
     const store = async () => {
       const endedAt = Date.now();
       // The queue knows the course of both kinds of jobs.
-      // What was refused before it was submitted may bear the id of another job.
+      // A request that was refused before it was submitted may bear the id of another job.
       const hasJob = seen.failed?.outcome !== 'refused' || seen.road === 'live';
       const ledger = hasJob
         ? await onceMore(() => objects.queue(queueId).ledger(jobId, null)).catch(() => null)

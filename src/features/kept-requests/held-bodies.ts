@@ -1,7 +1,7 @@
 /** The most bytes that are held at once. */
 const MOST_HELD_BYTES = 128 * 1024 * 1024;
 
-/** What is held of a request that runs. */
+/** The bodies that are held while a request runs. */
 export interface Held {
   /** Its body. */
   readonly bytes: Uint8Array;

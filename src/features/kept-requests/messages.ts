@@ -13,7 +13,7 @@ export type Part = { type: string } & Fields;
 export interface Message {
   role: string;
   parts: Part[];
-  /** Of an output message alone. */
+  /** Only an output message has it. */
   finish_reason?: string;
 }
 

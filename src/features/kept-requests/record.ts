@@ -3,7 +3,7 @@ import { inputMessages, outputMessages, systemInstructions } from './messages.ts
 import { wholeAnswer } from './stream.ts';
 import type { KeptRecord } from './types.ts';
 
-/** What is known of a request when its answer is over. */
+/** The facts about a request when its answer is over. */
 export interface Seen {
   queueId: string;
   jobId: string;

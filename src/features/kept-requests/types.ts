@@ -46,5 +46,5 @@ export interface KeptPage {
   next: number | null;
 }
 
-/** What is to be erased: all of a tenant, or what has this id of a job, a request or a response. */
+/** The records to erase: all of a tenant, or those with this id of a job, a request or a response. */
 export type Erased = { tenant: string } | { id: string };

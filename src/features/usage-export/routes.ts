@@ -74,7 +74,7 @@ export function usageExportRoute(app: Gateway): void {
 async function* rowsOf(context: GatewayContext, queueId: string, wanted: WantedUsage) {
   const viewer = viewerOf(context.get('token'));
   const filter = viewer === null ? wanted.filter : { ...wanted.filter, tenant: [viewer] };
-  // What nobody used belongs to no tenant, token, model or mode.
+  // Idle machines belong to no tenant, token, model or mode.
   const ofAll = Object.keys(filter).every((name) => name === 'config_id');
   const idle = Map.groupBy(ofAll ? await idleIn(context, queueId, wanted) : [], ({ day }) => day);
   for (let day = wanted.from - (wanted.from % DAY); day < wanted.to; day += DAY) {

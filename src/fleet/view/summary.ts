@@ -101,7 +101,7 @@ function problemOf(pool: PoolRow, rows: Rows, now: number): string | null {
   const isNoneReady = pool.ready_workers === 0;
   if (isPutOff(pool)) return null;
   const missed = missedNow(pool);
-  // What callers met over minutes is told before what waits at this moment, which comes and goes with each job.
+  // A missed objective lasts for minutes, so it is named before a line that waits, which comes and goes with each job.
   if (waiting > 0 && (isNoneReady || (missed === null && waitsLong(pool)))) {
     return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting?.for}`;
   }

@@ -61,7 +61,7 @@ export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
   return replaced === null && configuredTokens(env).length === 0;
 }
 
-/** What the fleet object keeps, as this gateway last read it. */
+/** The entries that the fleet object keeps, as this gateway last read them. */
 interface Kept {
   /** When it was read, epoch ms. */
   at: number;
@@ -147,7 +147,7 @@ export async function entryNow(
   env: TokenSources,
 ): Promise<TokenEntry | null | undefined> {
   if (caller === null) return null;
-  // What a person's JWT opened ends with the JWT.
+  // A socket or stream that a person's JWT opened ends with the JWT.
   if (caller.oidc && hasExpired(caller)) return undefined;
   const found = (await allTokens(env)).find(({ sha256 }) => sha256 === caller.sha256);
   return found && !hasExpired(found) ? found : undefined;

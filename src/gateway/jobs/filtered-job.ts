@@ -36,7 +36,7 @@ async function filtered<J extends ReadJob & { id: string }>(
   job: J,
 ): Promise<J | FilteredAnswer> {
   const facts = readFacts(job.job_type, job.payload);
-  // What cannot be read was refused before.
+  // The check before has refused payloads that cannot be read.
   if (facts instanceof HttpError || facts.request.body.byteLength === 0) return job;
   const asked = new AskedRequest(env, {
     road: 'job',

@@ -25,7 +25,7 @@ export interface QueueEnv {
   objects: Asks;
   /** Posts webhooks. */
   post: Post;
-  /** What looks at results before they are stored; left out: nothing does. */
+  /** The filters that look at results before they are stored; left out: there are none. */
   filters?: readonly Filter[] | undefined;
   /** Returns the metrics of all relays of this queue id; left out if the host does not know them. */
   relayMetrics?(): RelayMetrics;

@@ -58,7 +58,7 @@ interface Filtering {
 /** Has the filters of a queue look at the results of stored jobs, before the rules know of them, and at other ends. */
 export class FilteredResults {
   readonly #ports: FilteredResultPorts;
-  /** What the filters look at, by the attempt and its worker. */
+  /** The results that filters look at, by the attempt and its worker. */
   readonly #filtering = new Map<string, Filtering>();
 
   constructor(ports: FilteredResultPorts) {

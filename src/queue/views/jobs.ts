@@ -26,7 +26,7 @@ import { attemptErrors, shortErrorOf, summaryOf, viewOf } from '../store/job-vie
 import { readPayload, readResult } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
 
-/** What filters know of a stored job whose result has come. `result_file`: the file that holds its result, if one does. */
+/** The facts that filters know of a stored job whose result has come. `result_file`: the file that holds its result, if one does. */
 export type SettlingFacts = Pick<StoredJob, 'job_type' | 'tenant' | 'token_name' | 'model' | 'result_file'>;
 
 /** Bounds the jobs that one call looks at: a filter that fits few of many must not hold up the queue. */

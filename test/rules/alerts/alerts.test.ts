@@ -5,7 +5,7 @@ import { slackPosts } from '../../../src/features/alerts/receivers/slack.ts';
 import { type AlertReceiver, alertReceivers } from '../../../src/settings/alert-receivers.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
-/** What of the attention list is told to a receiver, and what somebody has acknowledged or muted. */
+/** The rules say what a receiver is told of the attention list, and what somebody has acknowledged or muted. */
 let fleet: FleetHarness;
 let alerts: Alerts;
 
@@ -97,7 +97,7 @@ describe('alerts', () => {
     });
     const at = fleet.nowMs;
     expect(after(60)).toBeNull();
-    // Who came first sees to it.
+    // The person who acknowledged first sees to the problem.
     alerts.acknowledge(idOf('w'), 'other', fleet.nowMs);
     expect(fleet.view().attention).toMatchObject([{ acknowledged: { by: 'ops', at } }]);
     works('w');
@@ -203,7 +203,7 @@ describe('alerts', () => {
     works('w');
     after(0);
     expect(toldAfter(15)).toMatch(/^\*Over\*/);
-    // It never learnt of the problem, so there is no end to tell.
+    // The receiver never learnt of the problem, so there is no end to tell.
     expect(after(0, PAGER)).toBeNull();
   });
 

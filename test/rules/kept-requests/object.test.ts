@@ -75,7 +75,7 @@ it('the oldest records go where all have more bytes than they may', async () => 
   expect(await kept.lines()).toEqual(['record-02', 'record-03', 'record-04']);
   await kept.add('large', 'x'.repeat(19));
   expect(await kept.lines()).toEqual(['record-04', 'x'.repeat(19)]);
-  // One that takes the place of another counts once.
+  // A record that takes the place of another counts once.
   await kept.add('large', 'y'.repeat(19));
   expect(await kept.object.summary()).toMatchObject({ records: 2, bytes: 30 });
   await kept.add('huge', 'z'.repeat(30));

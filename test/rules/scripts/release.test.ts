@@ -3,7 +3,7 @@ import { type Facts, refusalOf } from '../../../scripts/release/checks.ts';
 import { releaseNotes } from '../../../scripts/release/notes.ts';
 import { publishing } from '../../../scripts/release/publishing.ts';
 
-/** What `npm run release` refuses, and what it writes of what it finds. */
+/** The rules by which `npm run release` refuses a commit, and writes of one. */
 
 const COMMIT = 'c'.repeat(40);
 const fine: Facts = {

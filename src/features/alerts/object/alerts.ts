@@ -9,7 +9,7 @@ import type { Mutes } from './mutes.ts';
  */
 const GONE_TOLD_FOR_MS = 24 * 3_600_000;
 
-/** What a receiver was last told of a problem. */
+/** The problem as a receiver was last told of it. */
 interface Told {
   at: number;
   severity: Problem['severity'];
@@ -23,10 +23,10 @@ interface Entry {
   came_at: number;
   /** The time since which the problem has been missing from the list, epoch ms; null: it is in the list. */
   missing_since: number | null;
-  /** What each receiver was told, by its name. */
+  /** The last report to each receiver, by its name. */
   told: Record<string, Told>;
   acknowledged: Acknowledgement | null;
-  /** Nothing was told of the problem until then, epoch ms, since it was muted. */
+  /** The end of a mute of the problem, epoch ms: until then nobody was told of it. */
   muted_until?: number;
 }
 
@@ -37,7 +37,7 @@ interface EntryBefore extends Omit<Entry, 'told'> {
 }
 
 /**
- * What a receiver is to be told of a problem. `came`: it stands, and the receiver has not been told; `worse`: its
+ * The news of a problem for a receiver. `came`: it stands, and the receiver has not been told; `worse`: its
  * severity has risen since; `again`: it still stands; `over`: it has gone.
  */
 export interface News {
@@ -46,7 +46,7 @@ export interface News {
   came_at: number;
   /** Since when the problem is missing, epoch ms; null: it stands. */
   over_at: number | null;
-  /** What the receiver was told before; null: nothing. */
+  /** The last report to the receiver; null: there was none. */
   before: Told | null;
 }
 

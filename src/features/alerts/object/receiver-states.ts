@@ -9,7 +9,7 @@ const LONGEST_PAUSE_MS = 10 * 60_000;
 export interface ReceiverState {
   /** The posts in a row that it did not take. */
   failures: number;
-  /** It is not tried before then. */
+  /** The time before which the receiver is not tried again, epoch ms. */
   retry_at: number;
   last_success_at: number | null;
   last_failure_at: number | null;

@@ -5,7 +5,7 @@ import type { News } from '../object/alerts.ts';
 export type ToldProblem = Omit<Problem, 'code' | 'since'> & { code: string };
 export type ToldNews = Omit<News, 'problem'> & { problem: ToldProblem };
 
-/** What a form knows beside its receiver and its news. */
+/** The context in which a form words its news. */
 export interface Told {
   queueId: string;
   /** The queue's id in front of each text, with a colon; empty for the default queue. */
@@ -22,7 +22,7 @@ export interface Mail {
   text: string;
 }
 
-/** One post or mail, and the news in it. */
+/** A post or a mail, with the news in it. */
 export type Outgoing<N extends ToldNews = ToldNews> = { about: readonly N[] } & (
   | { url: string; body: string; headers?: Record<string, string> }
   | { server: string; mail: Mail }

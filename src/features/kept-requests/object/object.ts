@@ -8,7 +8,7 @@ const PAGE_CHARACTERS = 1024 * 1024;
 /** The most records that one commit deletes, so that other work gets its turn. */
 const BITE = 500;
 /**
- * What was erased stays so for this long, ms: a request that still ran when its tenant was erased, or whose record was
+ * An erasure holds for this long, ms: a request that still ran when its tenant was erased, or whose record was
  * on its way, is not kept after that. No request runs for longer.
  */
 const ERASED_MS = 24 * HOUR_MS;

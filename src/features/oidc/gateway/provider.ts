@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { HttpError, retryAfter } from '../../../gateway/errors.ts';
 import { log } from '../../../gateway/log.ts';
 
-/** What an issuer has published counts as known for this long, ms. */
+/** Published keys and metadata count as known for this long, ms. */
 const FRESH_MS = 10 * 60_000;
 /** A token whose key is not known has the keys read again at most once in this many ms: anybody can make up key ids. */
 const READ_AGAIN_MS = 30_000;
@@ -21,7 +21,7 @@ type Metadata = z.infer<typeof Metadata>;
 
 const Keys = z.looseObject({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string().optional() })) });
 
-/** What an issuer has published: its metadata and its public keys. */
+/** The metadata and the public keys that an issuer has published. */
 export interface Published {
   metadata: Metadata;
   keys: JSONWebKeySet;

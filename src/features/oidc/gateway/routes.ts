@@ -11,7 +11,7 @@ import { jwtCredential } from './credential.ts';
 import type { Begun } from './flow.ts';
 import { seal, unseal } from './sealed.ts';
 
-/** Somebody may take this long at the issuer, ms. */
+/** A person may take this long at the issuer, ms. */
 const BEGUN_MS = 10 * 60_000;
 /** The page shows why nobody was signed in within this long, ms. */
 const PROBLEM_MS = 60_000;

@@ -13,7 +13,7 @@ const TYPES = [undefined, 'jwt', 'at+jwt', 'application/at+jwt'];
 /** Clocks may differ by this many seconds. */
 export const SKEW_SECONDS = 60;
 
-/** What a token says, once it is known to be its issuer's. */
+/** The claims of a token that is known to be its issuer's. */
 export type Claims = JWTPayload & Required<Pick<JWTPayload, 'sub' | 'exp'>>;
 
 /**

@@ -76,7 +76,7 @@ export interface NodeObjects {
   stubs: Objects;
   /** The relays of this process. */
   relays: Relays;
-  /** What looks at requests and answers, for the gateway; undefined: nothing does. */
+  /** The filters of requests and answers, for the gateway; undefined: there are none. */
   filters: readonly Filter[] | undefined;
   /** Closes all sockets once their peers have what they must know, then all databases. No call may follow. */
   close(): Promise<void>;
@@ -159,7 +159,7 @@ interface MadeWith {
   /** The other objects, for this object to call. */
   objects: Objects;
   post: Post;
-  /** What looks at requests and answers; undefined: nothing does. */
+  /** The filters of requests and answers; undefined: there are none. */
   filters: readonly Filter[] | undefined;
   mail: SendMail | null;
   /** Sums the metrics of all relays of the object's queue id. */
