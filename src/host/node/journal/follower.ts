@@ -11,7 +11,7 @@ import { type Entry, type Journal, type Place, Taken } from './journal.ts';
 import { appendAgain, isSame, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
 import { Diverged, forgetApplied, Replica } from './replica.ts';
-import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner } from './snapshot.ts';
+import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner, usedByTwo } from './snapshot.ts';
 
 /** The most entries that are applied in one turn. */
 const MOST_AT_ONCE = 500;
@@ -70,7 +70,8 @@ export class Follower {
     const id = await idOf(journal);
     checkBelongs(parts, { local, hasData, last, id });
     if (last.seq === 0) return new Follower(parts, await beginJournal(parts, local, hasData), last);
-    if (local && !local.mayBeAhead && (await isOn(journal, local))) return new Follower(parts, id, local);
+    if (local && !local.mayBeAhead && (await isOn(journal, local)))
+      return new Follower(parts, local.journal, local);
     const isSaved = hasData ? 'the ones that were there are moved aside' : 'there were none';
     log('info', `the databases are made from the journal; ${isSaved}`, {});
     return new Follower(parts, id, await restoreSnapshot(journal, stateDir, id!));
@@ -91,6 +92,10 @@ export class Follower {
     for (;;) {
       const entries = await this.#parts.journal.read(this.place.seq, MOST_AT_ONCE);
       if (entries.length === 0) break;
+      if (this.#id === null) {
+        await this.#join();
+        continue;
+      }
       await this.#apply(entries);
       for (const entry of entries) this.#kept.add(entry, performance.now());
       await this.#saveSometimes();
@@ -105,6 +110,7 @@ export class Follower {
    */
   async claim(address: string): Promise<Claim | null> {
     const { journal, stateDir } = this.#parts;
+    if (this.#id === null) await this.#join();
     const id = this.#id ?? randomUUID();
     const after = this.place;
     await this.#restore(after);
@@ -152,12 +158,22 @@ export class Follower {
     await appendAgain(journal, missing, log);
   }
 
+  /**
+   * Follows a journal that was empty when this process opened it, once somebody has begun it: from its snapshot, since
+   * a queue that had data began it by one. Does nothing while the journal is empty.
+   */
+  async #join(): Promise<void> {
+    const { journal, stateDir } = this.#parts;
+    const id = await idOf(journal);
+    if (id === null) return;
+    this.#replica.close();
+    this.#replica = new Replica(join(stateDir, 'data'), await restoreSnapshot(journal, stateDir, id));
+    this.#id = id;
+  }
+
   async #apply(entries: readonly Entry[]): Promise<void> {
     const { journal, stateDir, log } = this.#parts;
-    const wasEmpty = this.#id === null;
     for (const { body } of entries) await this.#check(body);
-    // From the first row on, the folder says whose it is.
-    if (wasEmpty) await this.#save();
     try {
       this.#replica.apply(entries);
     } catch (error) {
@@ -183,7 +199,7 @@ export class Follower {
     const content = decode(body);
     if (content.kind !== 'closed') checkVersion(content.stateVersion);
     if (content.kind !== 'owner') return;
-    this.#id ??= content.journal;
+    if (content.journal !== this.#id) throw usedByTwo();
     await storeFileKeySecret(this.#parts.stateDir, content.fileKeySecret);
   }
 

@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { STATE_VERSION } from '../../../durable/ports.ts';
-import { UserError } from '../../../process/index.ts';
+import { EXIT, UserError } from '../../../process/index.ts';
 import { openSnapshot, type SnapshotDatabase } from '../../../state/backup.ts';
 import { fileKeySecret, storeFileKeySecret } from '../../../state/folder.ts';
 import { loadSqlite } from '../../../state/sqlite.ts';
@@ -91,7 +91,8 @@ async function* chunksOf(
 
 /**
  * Makes the databases of a state folder anew from the newest snapshot; from nothing if there is none. The ones that
- * are there are moved aside.
+ * are there are moved aside. A snapshot before the first entry that another queue stored counts as none: that queue
+ * was about to begin the journal, and the queue of the first entry was faster.
  * @param id the id of the journal
  * @throws UserError if the snapshot belongs to another journal, or to a newer version
  */
@@ -100,7 +101,7 @@ export async function restoreSnapshot(journal: Journal, stateDir: string, id: st
   const made = join(stateDir, 'data.new');
   await rm(made, { recursive: true, force: true });
   await mkdir(made, { recursive: true, mode: 0o700 });
-  const place = snapshot ? await writeFiles(snapshot, stateDir, made, id) : { seq: 0, epoch: 0 };
+  const place = (snapshot && (await writeFiles(snapshot, stateDir, made, id))) ?? { seq: 0, epoch: 0 };
   // Until the end, the folder counts as one that has to be made anew.
   await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: true });
   await moveAside(stateDir);
@@ -121,18 +122,23 @@ async function moveAside(stateDir: string): Promise<void> {
   await rename(join(stateDir, 'data'), join(stateDir, `${MOVED_ASIDE}${time}`));
 }
 
+/** Returns the place of the snapshot; null if another queue stored it before the first entry. */
 async function writeFiles(
   { seq, chunks }: Snapshot,
   stateDir: string,
   folder: string,
   id: string,
-): Promise<Place> {
+): Promise<Place | null> {
   let head: Head | null = null;
   const files = new FilesInTurn(folder);
   try {
     for await (const { name, bytes } of chunks) {
-      if (name === HEAD) head = checkedHead(bytes, id);
-      else if (head !== null && DATABASE.test(name)) await files.write(name, bytes);
+      if (name === HEAD) {
+        head = Head.parse(JSON.parse(Buffer.from(bytes).toString()));
+        if (head.journal !== id && seq === 0) return null;
+        if (head.journal !== id) throw usedByTwo();
+        checkVersion(head.stateVersion);
+      } else if (head !== null && DATABASE.test(name)) await files.write(name, bytes);
       else throw new Error(`a snapshot has no ${name}`);
     }
   } finally {
@@ -182,16 +188,13 @@ export async function snapshotOwner(journal: Journal): Promise<string | null> {
   return null;
 }
 
-function checkedHead(bytes: Uint8Array, id: string): Head {
-  const head = Head.parse(JSON.parse(Buffer.from(bytes).toString()));
-  if (head.journal !== id) {
-    throw new UserError(
-      'The newest snapshot of the journal belongs to another queue, so two queues have used one journal. ' +
-        'Give each an address of its own (QUEUE_JOURNAL or --journal).',
-    );
-  }
-  checkVersion(head.stateVersion);
-  return head;
+/** Returns the error of a queue that finds in its journal what another queue wrote. */
+export function usedByTwo(): UserError {
+  return new UserError(
+    'The journal has entries or a snapshot of another queue, so two queues have used one journal. ' +
+      'Give each an address of its own (QUEUE_JOURNAL or --journal).',
+    EXIT.badState,
+  );
 }
 
 /** Refuses what a newer version wrote. @throws UserError */

@@ -63,6 +63,44 @@ describe('snapshots', () => {
     expect(two.dump()).toEqual(one.dump());
   });
 
+  it('of a queue that begins the journal are those of a process that opened it while it was empty', async () => {
+    const before = await members.member();
+    await put(before, 1);
+    await before.end();
+    const [early, late] = [await members.member(), await members.member()];
+    await early.follow();
+    await late.follow();
+    const one = members.again(before);
+    await one.follow();
+    // It is faster than the queue that has the data, and becomes the owner of that data.
+    expect(await early.own()).not.toBeNull();
+    expect(early.dump()).toEqual(before.dump());
+    await put(early, 2);
+    for (const other of [one, late]) {
+      await other.follower!.catchUp();
+      expect(other.dump()).toEqual(early.dump());
+    }
+  });
+
+  it('of a queue that did not become the owner are nothing to the one that did', async () => {
+    const one = await members.owner();
+    await put(one, 1);
+    const other = await members.member();
+    const elsewhere = new JournalServer();
+    await put(other, 7);
+    await other.end();
+    const begun = other.again(elsewhere.connect());
+    await begun.follow();
+    await begun.end();
+    members.server.snapshots = elsewhere.snapshots;
+    const two = await members.member();
+    await two.follow();
+    expect(two.dump()).toEqual(one.dump());
+    members.server.snapshots = elsewhere.snapshots.map((snapshot) => ({ ...snapshot, seq: 1 }));
+    const three = await members.member();
+    await expect(three.follow()).rejects.toThrow('two queues have used one journal');
+  });
+
   it('are taken by a follower while it goes on', async () => {
     const one = await members.owner();
     const two = await members.member();
