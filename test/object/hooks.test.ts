@@ -200,7 +200,7 @@ describe('a hook', () => {
       id: string;
     };
     const said = ask(`/api/jobs/${id}/stream`).then((answer) => answer.text());
-    settle(worker, await worker.job(), 'chat', TEXT, true);
+    settle(worker, await worker.job(), 'chat', TEXT, 'stored');
     expect(joined(await said)).toContain(HIDDEN);
     const after = receiver.asked.filter(({ stage }) => stage === 'after');
     expect(after.length).toBeGreaterThan(1);

@@ -70,7 +70,7 @@ export const ROADS: Record<string, Road> = {
     const job = { job_type: 'engine_request', payload, stream: true };
     const { id } = (await (await ask('/api/jobs', job)).json()) as { id: string };
     const reading = ask(`/api/jobs/${id}/stream`).then((answer) => answer.text());
-    settle(worker, await worker.job(), form, said, true);
+    settle(worker, await worker.job(), form, said, 'stored');
     const [live, stored] = [await reading, await settledJob(queue, id)];
     return live + stored;
   },

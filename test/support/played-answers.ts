@@ -109,18 +109,34 @@ const streamText = (form: Form, text: string) => {
   );
 };
 
-/** Answers a job on its stream and as its result, in this form and with this text. */
-export function settle(worker: RawWorker, job: JobFrame, form: Form, text: string, isStream = false): void {
-  const { job_id, fence_token, account, stream_id: stream } = job;
+/**
+ * Answers a job on its stream and as its result, in this form and with this text.
+ * @param stream whether the answer is an event stream; `stored`: the one of a stored job, which its head says, so that
+ *   the relay keeps it for readers who come later
+ */
+export function settle(
+  worker: RawWorker,
+  job: JobFrame,
+  form: Form,
+  text: string,
+  stream: boolean | 'stored' = false,
+): void {
+  const isStream = stream !== false;
+  const { job_id, fence_token, account, stream_id } = job;
   const whole = answers(form, text).whole;
   const body = isStream ? streamText(form, text) : JSON.stringify(whole);
-  if (stream !== undefined) {
+  if (stream_id !== undefined) {
     const data = new TextEncoder().encode(body);
     const type = isStream ? 'text/event-stream' : 'application/json';
+    const head = {
+      status: 200,
+      headers: { 'content-type': type },
+      ...(stream === 'stored' && { replayed: true }),
+    };
     worker.answer(
-      { type: 'head', stream, head: { status: 200, headers: { 'content-type': type } } },
-      { type: 'bytes', stream, offset: 0, data },
-      { type: 'end', stream, size: data.byteLength },
+      { type: 'head', stream: stream_id, head },
+      { type: 'bytes', stream: stream_id, offset: 0, data },
+      { type: 'end', stream: stream_id, size: data.byteLength },
     );
   }
   const content_type = isStream ? 'text/event-stream' : 'application/json';
