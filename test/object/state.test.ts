@@ -147,10 +147,14 @@ describe('a state that a queue cannot use', () => {
   });
 
   it('is named in the answer and the log when it is damaged while the queue runs', async () => {
-    const path = await stateWithJobs();
+    const first = await start();
+    await (await fetch(`${first.url}/v1/batches`)).text();
+    await first.stop();
     const queue = await start();
+    // This object reads its database at its first request, so no page of it is in memory yet.
+    const path = join(folder, 'data', 'vllm-queue', 'batches.sqlite');
     overwrite(path, 4096, '\xff'.repeat(statSync(path).size - 4096));
-    const damaged = await fetch(`${queue.url}/api/jobs/a`);
+    const damaged = await fetch(`${queue.url}/v1/batches`);
     expect([damaged.status, await damaged.text()]).toEqual([503, expect.stringContaining('state_damaged')]);
     await until(() => logged.some((line) => /SQLITE_(NOTADB|CORRUPT)/.test(line)), 'it is logged');
   });
