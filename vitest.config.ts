@@ -46,7 +46,7 @@ export default defineConfig({
           name: 'roads',
           include: ['test/**/*.test.ts'],
           exclude: [
-            'test/{browser,clients,cloudflare,docker,engines,journal,kubernetes,package,prometheus,rules,upgrade,vllm}/**',
+            'test/{browser,clients,cloudflare,docker,engines,journal,kubernetes,package,prometheus,release,rules,upgrade,vllm}/**',
           ],
         },
       },
