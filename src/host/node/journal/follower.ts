@@ -93,8 +93,8 @@ export class Follower {
       const entries = await this.#parts.journal.read(this.place.seq, MOST_AT_ONCE);
       if (entries.length === 0) break;
       if (this.#id === null) {
-        await this.#join();
-        continue;
+        if (await this.#join()) continue;
+        throw withoutBeginning();
       }
       await this.#apply(entries);
       for (const entry of entries) this.#kept.add(entry, performance.now());
@@ -160,15 +160,17 @@ export class Follower {
 
   /**
    * Follows a journal that was empty when this process opened it, once somebody has begun it: from its snapshot, since
-   * a queue that had data began it by one. Does nothing while the journal is empty.
+   * a queue that had data began it by one.
+   * @returns false, and does nothing, if nobody has begun it
    */
-  async #join(): Promise<void> {
+  async #join(): Promise<boolean> {
     const { journal, stateDir } = this.#parts;
     const id = await idOf(journal);
-    if (id === null) return;
+    if (id === null) return false;
     this.#replica.close();
     this.#replica = new Replica(join(stateDir, 'data'), await restoreSnapshot(journal, stateDir, id));
     this.#id = id;
+    return true;
   }
 
   async #apply(entries: readonly Entry[]): Promise<void> {
@@ -215,6 +217,14 @@ export class Follower {
     await writePlace(this.#parts.stateDir, { journal: this.#id, seq, epoch, mayBeAhead: false });
     this.#saved = seq;
   }
+}
+
+function withoutBeginning(): UserError {
+  return new UserError(
+    'The journal has entries, but neither its first one nor a snapshot, so its files cannot be made. ' +
+      "Begin an empty journal with the last owner's state folder.",
+    EXIT.badState,
+  );
 }
 
 function unusable({ message }: Diverged): UserError {
