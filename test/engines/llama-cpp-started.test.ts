@@ -89,7 +89,7 @@ describe('llama.cpp that the supervisor starts', () => {
     expect(slots.map(({ n_ctx }) => n_ctx)).toEqual([2048, 2048, 2048]);
     const answer = await client().chat.completions.create({ model: 'flags', messages, max_tokens: 5 });
     expect([answer.model, answer.usage?.completion_tokens]).toEqual([model, 5]);
-    expect(worker.process.output()).toMatch(/engine: loading/);
+    await worker.process.waitForLine(/engine: loading/);
     await worker.process.stop();
   });
 

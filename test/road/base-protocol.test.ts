@@ -65,7 +65,7 @@ describe('our worker with a base queue', () => {
     }
     queue.push({ job_id: 'bad', payload: { ...payload(2), temperature: 9 } });
     await until(() => queue.of('job_error')[0], 'an error');
-    expect(worker.process.output()).toMatch(/"job_id":"bad","code":"invalid_request","msg":"job failed: /);
+    await worker.process.waitForLine(/"job_id":"bad","code":"invalid_request","msg":"job failed: /);
   });
 
   it('says what went wrong in the base form, and never leaves a job unanswered', async () => {

@@ -65,7 +65,7 @@ describe('a job', () => {
     expect(view).toMatchObject({ state: 'succeeded', worker_id: 'second', attempts: 2 });
     expect((await first.process.exited).code).not.toBe(0);
     expect(await processesWith(String(first.enginePort))).toEqual([]);
-    expect(second.process.output()).toContain('taking jobs');
+    await second.process.waitForLine(/taking jobs/);
   });
 
   it('goes on, and settles once, when the queue is killed and started again under it', async () => {

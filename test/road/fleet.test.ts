@@ -66,7 +66,7 @@ describe('worker-vllm up --fleet', () => {
       await up.waitForLine(/demo: ready after \d/);
 
       await until(async () => !(await fleetView(url)).launches.some(isAlive), 'all have ended', SLOW);
-      expect(up.output()).toMatch(/demo: draining a worker\. .+/);
+      await up.waitForLine(/demo: draining a worker\. .+/);
       expect(await printed(['fleet', 'status', '--url', url])).toMatch(/^demo +0 +0 +0 +0 +0 +0\.00 /m);
 
       // From nothing again, and then the end of it all.

@@ -164,7 +164,7 @@ it('goes on with answers while its queue is killed, and has new requests wait fo
   const whole = await running;
   expect(contentsOf(whole)).toHaveLength(150);
   expect(whole.endsWith('data: [DONE]\n\n')).toBe(true);
-  expect(gateway.output()).toContain('linked to the queue');
+  await gateway.waitForLine(/linked to the queue/);
   await setPace(worker.engineUrl, 1);
 });
 

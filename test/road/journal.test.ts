@@ -292,6 +292,6 @@ describe('gateway processes', () => {
     const text = await stream.text();
     expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
     expect(text).toContain('data: [DONE]');
-    expect(two.process.output()).toContain('this process is the owner of the journal');
+    await two.process.waitForLine(/this process is the owner of the journal/);
   });
 });

@@ -71,7 +71,7 @@ it('are loaded once, mapped at each start of the engine, and gone with the worke
 it('that cannot be kept on this machine are loaded by the engine, and the log says why', async () => {
   const file = join(stateFolder(), 'loads');
   const worker = await readyWorker(queue.url, 'cpu', { env: environment(file, { VLLM_PRELOAD_FAILS: '1' }) });
-  expect(worker.process.output()).toMatch(/vllm preload ended: .*platform 'cpu' does not support/);
+  await worker.process.waitForLine(/vllm preload ended: .*platform 'cpu' does not support/);
   expect(linesOf(file)).toEqual(['disk']);
   await worker.process.stop();
 });

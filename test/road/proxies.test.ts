@@ -102,7 +102,7 @@ describe.skipIf(why !== null)('through a proxy that asks for a password', () => 
       ownWay(),
     );
     await until(() => asked().includes('/api/launchers/far-launcher/sync'), 'the proxy passes its report on');
-    expect(launcher.output()).toContain('through the proxy');
+    await launcher.waitForLine(/through the proxy/);
     expect(launcher.output()).not.toContain(PASSWORD);
   });
 

@@ -137,7 +137,7 @@ describe('taking', () => {
     platform.fault = () => undefined;
     platform.submit('j', prompt(1));
     await until(() => platform.isOver('j'), 'it is over');
-    expect(process.output()).toMatch(/RunPod gives no jobs; asking again/);
+    await process.waitForLine(/RunPod gives no jobs; asking again/);
   });
 
   it('says each line of its log as RunPod’s console files it under a job', async () => {

@@ -110,7 +110,9 @@ describe('log lines', () => {
     await until(() => logs.posts.length > 4, 'batches are refused');
     const { id } = await submit(queue.url, chatJob(8));
     expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', worker_id: 'unheard' });
-    expect(worker.process.output().match(/log lines do not arrive/g)).toHaveLength(2);
+    const complaints = () => worker.process.output().match(/log lines do not arrive/g) ?? [];
+    await until(() => complaints().length >= 2, 'the supervisor and the worker log it');
+    expect(complaints()).toHaveLength(2);
     logs.status = 200;
     await until(() => find(logs, 'worker starting') && find(logs, 'taking jobs'), 'the first lines arrive');
     await until(

@@ -19,5 +19,5 @@ it('takes one where nothing is said, and says what the engine could run', async 
     env: { CASOLA_MAX_JOBS: '' },
   });
   expect(await untilReady(queue.url, 'one')).toMatchObject({ capacity: 1, engine_requests: 12 });
-  expect(worker.process.output()).toMatch(/takes one job at a time; the engine could run 12 side by side/);
+  await worker.process.waitForLine(/takes one job at a time; the engine could run 12 side by side/);
 });
