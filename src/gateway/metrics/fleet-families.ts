@@ -1,4 +1,5 @@
-import type { Attention, FleetView, WorkerState } from '../../protocol/index.ts';
+import type { FleetView, WorkerState } from '../../protocol/index.ts';
+import { PROBLEM_KINDS } from '../../protocol/problem-kinds.ts';
 import { by, type Family, gauge, type Sample, withPool } from './exposition.ts';
 
 /** The common name of the pools that the queue does not count by name: a submission may name any pool. */
@@ -16,24 +17,6 @@ const STATES = Object.keys({
   lost: 0,
   stopped: 0,
 } satisfies Record<WorkerState, 0>) as WorkerState[];
-
-const ATTENTION = Object.keys({
-  no_ready_worker: 0,
-  starts_fail: 0,
-  launcher_silent: 0,
-  provider_silent: 0,
-  budget_reached: 0,
-  rollout_stopped: 0,
-  rollout_stuck: 0,
-  jobs_wait: 0,
-  worker_error: 0,
-  worker_lost: 0,
-  start_slow: 0,
-  engine_backlog: 0,
-  token_refused: 0,
-  objective_missed: 0,
-  unknown_model: 0,
-} satisfies Record<Attention['code'], 0>) as Attention['code'][];
 
 /**
  * Returns what only the fleet object knows, as its view shows it, so that page and alerts agree.
@@ -53,7 +36,7 @@ function workerFamilies({ workers, attention }: FleetView, pools: ReadonlySet<st
     states.set(pool, counts);
     if (expected_start_ms !== null && pool !== OTHER) starts.set(pool, expected_start_ms / 1000);
   }
-  const needs = zeros(ATTENTION);
+  const needs = zeros(PROBLEM_KINDS);
   for (const { code } of attention) needs[code] += 1;
   return [
     gauge(
