@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { Duration } from './duration.ts';
-import { PROBLEM_KINDS } from './problem-kinds.ts';
+import { ALERT_KINDS } from './problem-kinds.ts';
 
 /** This file has what `/api/alerts` takes and shows: receivers of alerts, and mutes. Times are epoch ms. */
 
@@ -46,7 +46,7 @@ export const AlertMute = z.object({
   /** The pool whose problems it concerns, `*` for any characters; null: all, and what concerns no pool. */
   pool: z.string().nullable(),
   /** The kind of problems that it concerns; null: all. */
-  kind: z.enum(PROBLEM_KINDS).nullable(),
+  kind: z.enum(ALERT_KINDS).nullable(),
   until: z.number(),
   /** The reason; null: none was given. */
   why: z.string().nullable(),
@@ -59,7 +59,7 @@ export type AlertMute = z.infer<typeof AlertMute>;
 /** Body of `POST /api/alerts/mutes`: nothing is posted of what all given fields concern. */
 export const MuteRequest = z.strictObject({
   pool: z.string().min(1).max(256).optional(),
-  kind: z.enum(PROBLEM_KINDS).optional(),
+  kind: z.enum(ALERT_KINDS).optional(),
   /** How long it lasts: seconds, or `30m`, `2h`, `1d`. */
   for: Duration.refine(
     (seconds) => seconds >= 1 && seconds <= LONGEST_MUTE_SECONDS,

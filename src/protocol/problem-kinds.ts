@@ -1,5 +1,5 @@
-/** The kinds of problems that the attention list has. Rules of alerts name them, so they stay the same. */
-export const PROBLEM_KINDS = [
+/** The kinds of problems that receivers of alerts are told of. Rules and mutes name them, so they stay the same. */
+export const ALERT_KINDS = [
   'no_ready_worker',
   'starts_fail',
   'launcher_silent',
@@ -14,6 +14,7 @@ export const PROBLEM_KINDS = [
   'engine_backlog',
   'token_refused',
   'objective_missed',
-  /** A caller's own mistake, which is listed and never told to a receiver. */
-  'unknown_model',
 ] as const;
+
+/** The kinds of problems that the attention list has. A caller's own mistake is listed and told to nobody. */
+export const PROBLEM_KINDS = [...ALERT_KINDS, 'unknown_model'] as const;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ReceiverKind } from '../protocol/alerts.ts';
 import { Duration } from '../protocol/duration.ts';
-import { PROBLEM_KINDS } from '../protocol/problem-kinds.ts';
+import { ALERT_KINDS } from '../protocol/problem-kinds.ts';
 import { expectationWords } from '../protocol/schema-words.ts';
 import { checkPostUrl, webhookKey } from './webhooks.ts';
 
@@ -41,10 +41,7 @@ const rules = {
     .refine((name) => name !== SHORT_FORM, `${SHORT_FORM} is the name of the receiver of that variable`),
   severity: z.enum(['warning', 'error']).default('warning'),
   pools: z.array(z.string().min(1)).min(1).optional(),
-  kinds: z
-    .array(z.enum(PROBLEM_KINDS).exclude(['unknown_model']))
-    .min(1)
-    .optional(),
+  kinds: z.array(z.enum(ALERT_KINDS)).min(1).optional(),
   repeat_after: Duration.refine(
     (seconds) => seconds >= LEAST_REPEAT_SECONDS,
     `expected a duration of ${LEAST_REPEAT_SECONDS}s or more`,

@@ -139,6 +139,11 @@ it('posts nothing of what is muted, until the mute is ended', async () => {
   });
   for (const wrong of [{}, { for: '40d' }, { for: '1h', kind: 'nothing' }, { for: '1h', pol: 'llama' }])
     expect(await ask('/api/alerts/mutes', 'POST', wrong)).toMatchObject({ status: 400 });
+  // A kind of which nobody is ever told cannot be muted either.
+  expect(await ask('/api/alerts/mutes', 'POST', { for: '1h', kind: 'unknown_model' })).toMatchObject({
+    status: 400,
+    body: { error: { message: expect.stringMatching(/kind: expected .*worker_lost.* not "unknown_model"/) } },
+  });
   const { entries } = (await ask<AuditPage>('/api/audit?limit=20')).body;
   const muted = entries.filter(({ action }) => action.startsWith('alerts.')).reverse();
   expect(muted.map(({ action, target, outcome }) => [action, target, outcome])).toEqual([

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { PROBLEM_KINDS } from '../../protocol/problem-kinds.ts';
+import { ALERT_KINDS } from '../../protocol/problem-kinds.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { fleet } from '../live.ts';
@@ -53,7 +53,7 @@ export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): voi
         <span>Kind of problem</span>
         <select name="kind" defaultValue="">
           <option value="">all</option>
-          {PROBLEM_KINDS.filter((kind) => kind !== 'unknown_model').map((kind) => (
+          {ALERT_KINDS.map((kind) => (
             <option key={kind} value={kind}>
               {kind.replaceAll('_', ' ')}
             </option>
