@@ -5,12 +5,11 @@ import type { Log } from '../../../durable/host.ts';
 import type { Away } from '../../../gateway/env.ts';
 import { awayError } from '../../../gateway/errors.ts';
 import { doubling } from '../../../process/backoff.ts';
-import { EXIT, UserError } from '../../../process/exit-codes.ts';
+import { UserError } from '../../../process/exit-codes.ts';
 import { reasonOf } from '../../../process/http.ts';
 import { webSocketOptions } from '../../../process/web-socket-options.ts';
 import { CLOSE } from '../../../protocol/index.ts';
 import { NodeSocket } from '../objects/socket.ts';
-import { explanationOf } from './explanation.ts';
 import {
   AWAY_MS,
   BEAT_MS,
@@ -27,6 +26,7 @@ import {
   type RelayFigures,
   type Welcome,
 } from './messages.ts';
+import { refusal } from './refusal.ts';
 import { Silence } from './silence.ts';
 
 /** The pause before all addresses are dialled again, ms; it doubles up to the second value. */
@@ -299,20 +299,4 @@ export class Link {
     for (const { reject } of pending) reject(error);
     this.#parts.lost();
   }
-}
-
-/** Returns the error for an owner that does not take the link. */
-async function refusal(url: string, response: IncomingMessage): Promise<Error> {
-  const { statusCode = 0 } = response;
-  const { code, message } = await explanationOf(response);
-  const said = `the queue at ${url} refuses this gateway process: ${message || `HTTP ${statusCode}`}`;
-  if (statusCode === 401 || statusCode === 403) {
-    const advice = 'Give it a token of "npx worker-vllm token create --scope gateway" as GATEWAY_TOKEN.';
-    return new UserError(`${said} ${advice}`, EXIT.deniedByQueue);
-  }
-  if (code === 'link_version') return new UserError(said);
-  if (statusCode === 404) {
-    return new UserError(`${url} takes no gateway processes: it is one itself, or runs an older version.`);
-  }
-  return new Error(said);
 }
