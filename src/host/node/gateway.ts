@@ -105,12 +105,15 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
       answer: (...asked) => direct!.answer(...asked),
     },
     fetch: async (request, background) => {
+      const answer = async () =>
+        app.fetch(request, env!, { waitUntil: background, passThroughOnException: () => {}, props: {} });
       if (isHealthCheck(request)) {
         if (env === null) return errorResponse(awayError(link.away!));
         if (isDraining) return Response.json({ status: 'draining' }, { status: 503 });
+        return await link.askNow(answer);
       }
       if (env === null) await link.whenLinked();
-      return app.fetch(request, env!, { waitUntil: background, passThroughOnException: () => {}, props: {} });
+      return await answer();
     },
   } satisfies Partial<ServerParts>;
   const server = await createServer({ ...parts, host, port, sharesPort }).catch((error: unknown) => {

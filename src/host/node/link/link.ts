@@ -86,6 +86,8 @@ export class Link {
   #calls = 0;
   /** The functions that are called with the next link. */
   #waiting = new Set<(url: string) => void>();
+  /** The functions that are called when the link breaks. */
+  readonly #whenLost = new Set<(nothing: null) => void>();
   readonly #ended = new AbortController();
 
   constructor(parts: LinkParts) {
@@ -154,6 +156,24 @@ export class Link {
       }, leftMs);
       this.#waiting.add(linked);
     });
+  }
+
+  /**
+   * Asks what must not wait for the next link, such as a health check: if the link breaks before the answer, it is asked
+   * anew at once.
+   * @param ask answers without a call while the link is away
+   */
+  async askNow<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      const { promise: lost, resolve } = Promise.withResolvers<null>();
+      this.#whenLost.add(resolve);
+      try {
+        const answered = await Promise.race([ask().then((answer) => ({ answer })), lost]);
+        if (answered) return answered.answer;
+      } finally {
+        this.#whenLost.delete(resolve);
+      }
+    }
   }
 
   /** The headers with which this process shows its token. */
@@ -297,6 +317,7 @@ export class Link {
     if (!this.#ended.signal.aborted) this.#parts.log('warn', `the link to the queue ended: ${why}`, {});
     const error = new LinkBroke('the link to the queue broke');
     for (const { reject } of pending) reject(error);
+    for (const lost of this.#whenLost) lost(null);
     this.#parts.lost();
   }
 }

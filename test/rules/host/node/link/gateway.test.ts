@@ -29,6 +29,24 @@ it('takes no setting any more that its queue lacks after a restart', async () =>
   await until(async () => (await allowed()) === null, 'the page is not let in any more');
 });
 
+it('answers a health check at once that is on its way when the queue goes away', async () => {
+  let asked = 0;
+  const silent = async () => {
+    asked += 1;
+    return await new Promise(() => {});
+  };
+  const owner = await startOwner({
+    queue: () => ({ status: silent }) as never,
+    fleet: () => ({ view: silent }) as never,
+  });
+  const gateway = await gatewayOf(owner);
+  await gateway.linked;
+  const health = fetch(`${gateway.url}/health`);
+  await until(() => asked === 2, 'the queue is asked');
+  await owner.close();
+  expect(await (await health).json()).toEqual({ status: 'ok', queue_away_since: expect.any(String) });
+});
+
 it('serves a queue without tokens at this machine alone', async () => {
   const owner = await startOwner({});
   open.push(owner);
