@@ -23,8 +23,9 @@ const LIMIT_MS = 180_000;
 /** Jobs that are acknowledged before everything is killed. */
 const JOBS = 100;
 
-const { positionals } = parseArgs({ allowPositionals: true });
-const [named = join(import.meta.dirname, '../bin/worker-vllm.js'), ...first] = positionals;
+const USAGE = 'Usage: node walk.ts [command, unless it is the one of this checkout] [its first arguments]';
+
+const [named = join(import.meta.dirname, '../bin/worker-vllm.js'), ...first] = given();
 const program = named.includes('/') ? resolve(named) : named;
 const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-walk-'));
 const state = join(folder, 'state');
@@ -50,6 +51,20 @@ try {
 } finally {
   for (const { child } of started) child.kill('SIGKILL');
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** The command to walk with; ends the process where it was asked for help, or an option is unknown. */
+function given(): string[] {
+  try {
+    const options = { help: { type: 'boolean', short: 'h' } } as const;
+    const { values, positionals } = parseArgs({ allowPositionals: true, options });
+    if (!values.help) return positionals;
+    console.log(USAGE);
+    process.exit(0);
+  } catch (error) {
+    console.error(`error: ${(error as Error).message}\n${USAGE}`);
+    process.exit(2);
+  }
 }
 
 async function walk(): Promise<void> {
