@@ -3,14 +3,9 @@ import { isIP } from 'node:net';
 import { unescape as decodePercent } from 'node:querystring';
 import { fetch } from 'undici';
 import { type Fetch, systemWeb } from '../../process/http.ts';
+import { isPublicAddress, withoutBrackets } from '../../process/ip-addresses.ts';
 import { proxyFor } from '../../process/outgoing.ts';
-import {
-  isPublicAddress,
-  PrivateAddressError,
-  publicAgent,
-  publicLookup,
-  withoutBrackets,
-} from '../../process/public-addresses.ts';
+import { PrivateAddressError, publicAgent, publicLookup } from '../../process/public-addresses.ts';
 
 /** The addresses that payloads may be fetched from and results be put to. */
 export interface FileAccess {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { isPublicAddress, publicLookup } from '../../../src/process/public-addresses.ts';
+import { isPublicAddress } from '../../../src/process/ip-addresses.ts';
+import { publicLookup } from '../../../src/process/public-addresses.ts';
 import { resolver } from '../../support/resolver.ts';
 
 test.each([
