@@ -86,9 +86,9 @@ async function withinLimit<T>(
   }
 }
 
-/** Returns a body for display, even if it is no text. */
-function bodyOf({ body, body_base64 }: EngineRequestResult['response']): unknown {
-  return body_base64 === undefined ? body : Buffer.from(body_base64, 'base64').toString();
+/** Returns a body as an output; one that is no text, such as audio, as the results of other jobs have it. */
+function bodyOf({ body, body_base64, content_type }: EngineRequestResult['response']): unknown {
+  return body_base64 === undefined ? body : { content_type, body_base64 };
 }
 
 /** Takes the engine's events, or its whole answer, and makes the job's outputs from them. */

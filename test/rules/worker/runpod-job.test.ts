@@ -49,6 +49,16 @@ test('a prompt gives its tokens and usage in RunPod’s form', async () => {
   });
 });
 
+test('audio is an output in base64, with its type', async () => {
+  const bench = await running({ route: '/v1/audio/speech', body: { model: 'm', input: 'Hi', voice: 'v' } });
+  bench.engine.last
+    .head(200, 'audio/mpeg')
+    .writeBytes(Buffer.from([0xff, 0xfb, 0x90]))
+    .end();
+  await settled();
+  expect(outputOf(bench)).toEqual([{ content_type: 'audio/mpeg', body_base64: '//uQ' }]);
+});
+
 test('several answers stand in the order of their index', async () => {
   const bench = await running({ messages: [{ role: 'user', content: 'Hi' }], sampling_params: { n: 2 } });
   bench.engine.last.json(200, {
