@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { isLoopback } from './network.ts';
 
 /** This file tells addresses of the public internet from private ones. */
 
@@ -62,4 +63,13 @@ function lastFourBytes(address: string): string {
 /** Returns the host of a URL without the brackets of an IPv6 address. */
 export function withoutBrackets(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1');
+}
+
+/**
+ * Returns whether the host of a URL is a private address, or a name of this machine. Other names are judged when they
+ * are resolved.
+ */
+export function isPrivateHost(host: string): boolean {
+  const bare = withoutBrackets(host);
+  return isLoopback(bare) || (isIP(bare) !== 0 && !isPublicAddress(bare));
 }

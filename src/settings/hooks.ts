@@ -75,17 +75,33 @@ export const HOOK_SETTINGS = {
   },
 } as const;
 
-/** Returns why these settings cannot be used together, or null. */
-export function hookSettingsProblem(given: {
-  before?: string | undefined;
-  after?: string | undefined;
-  secret?: string | undefined;
-}): string | null {
+/**
+ * Returns why these settings cannot be used together, or null.
+ * @param isPrivate says whether a host, as URLs write it, is none of the public internet
+ */
+export function hookSettingsProblem(
+  given: { before?: string | undefined; after?: string | undefined; secret?: string | undefined },
+  isPrivate: (host: string) => boolean = () => false,
+): string | null {
   const make = 'Make one: echo "whsec_$(openssl rand -base64 32)"';
   if (given.secret && webhookKey(given.secret) === null) {
     return `QUEUE_HOOK_SECRET must be "whsec_" and 24 to 64 bytes in base64. ${make}`;
   }
-  if (given.secret) return null;
-  const set = given.before ? 'QUEUE_HOOK_BEFORE' : given.after ? 'QUEUE_HOOK_AFTER' : null;
-  return set && `${set} needs QUEUE_HOOK_SECRET, which signs what the hook is asked. ${make}`;
+  const hooks = [
+    { name: 'QUEUE_HOOK_BEFORE', address: given.before },
+    { name: 'QUEUE_HOOK_AFTER', address: given.after },
+  ].filter(({ address }) => address);
+  if (hooks.length === 0) {
+    const alone = 'QUEUE_HOOK_SECRET is set, but no hook is: set QUEUE_HOOK_BEFORE or QUEUE_HOOK_AFTER, or';
+    return given.secret ? `${alone} leave the secret out (docs/hooks.md).` : null;
+  }
+  if (!given.secret)
+    return `${hooks[0]!.name} needs QUEUE_HOOK_SECRET, which signs what the hook is asked. ${make}`;
+  for (const { name, address } of hooks) {
+    const { url, reach } = parseHookAddress(address!);
+    const { hostname } = new URL(url);
+    if (reach === 'public' && isPrivate(hostname))
+      return `${name}: ${hostname} is a private address: write "private:" before the URL to allow it.`;
+  }
+  return null;
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../../process/index.ts';
+import { isPrivateHost } from '../../process/ip-addresses.ts';
 import { isLoopback } from '../../process/network.ts';
 import { parseAlertReceivers } from '../../settings/alert-receivers.ts';
 import { hookSettingsProblem } from '../../settings/hooks.ts';
@@ -82,7 +83,7 @@ export async function readQueueSettings(
   const problem =
     webhookSettingsProblem({ hosts, secret, url }) ??
     oidcSettingsProblem(settings.objectSettings) ??
-    hookSettingsProblem({ before, after, secret: hookSecret });
+    hookSettingsProblem({ before, after, secret: hookSecret }, isPrivateHost);
   if (problem !== null) throw new UserError(problem);
   if (settings.follow && settings.journal === undefined) {
     throw new UserError('There is nothing to follow: name the journal (--journal or QUEUE_JOURNAL).');
