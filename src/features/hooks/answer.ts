@@ -1,6 +1,7 @@
 import { FilterRefusal } from '../../asking/filters.ts';
 import { dialectOf, EventTexts, engineJson, errorEvents } from '../../protocol/index.ts';
 import { type AskHook, HeldEvents } from './held-events.ts';
+import { judged, kindOfType } from './kind.ts';
 import { seeWhole } from './whole.ts';
 
 /** The parts that the filter of an answer needs. */
@@ -14,26 +15,30 @@ export interface AnswerParts {
 }
 
 /**
- * Returns an answer as a hook leaves it. An error and what is no text, such as audio, pass as they are.
+ * Returns an answer as a hook leaves it. An error and what is no text, such as audio, pass as they are. Where the
+ * content type does not say what it is, the bytes do.
  * @throws FilterRefusal for a whole answer; a stream ends with an error event
  */
 export async function seenAnswer(response: Response, parts: AnswerParts): Promise<Response> {
   if (!response.ok || response.body === null) return response;
-  const type = response.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (type === 'text/event-stream') return withBody(response, seenStream(response.body, parts));
-  const isJson = type.includes('json');
-  if (!isJson && !type.startsWith('text/')) return response;
-  const text = await response.text();
-  const value = isJson ? engineJson(text)?.value : undefined;
+  const told = kindOfType(response.headers.get('content-type'));
+  const { kind, body } = told === null ? await judged(response.body) : { kind: told, body: response.body };
+  if (kind === 'bytes') return told === null ? withBody(response, body) : response;
+  if (kind === 'events') return withBody(response, seenStream(body, parts));
+  const bytes = new Uint8Array(await new Response(body).arrayBuffer());
+  const text = new TextDecoder().decode(bytes);
+  const value = kind === 'json' ? engineJson(text)?.value : undefined;
   if (typeof value === 'object' && value !== null)
-    return withBody(response, (await seeWhole(value, parts.ask)) ? JSON.stringify(value) : text);
+    return withBody(
+      response,
+      (await seeWhole(value, parts.ask)) ? encoder.encode(JSON.stringify(value)) : bytes,
+    );
   // JSON of a text alone, and what says that it is JSON and is none, are seen as they are written.
   const whole = { text };
-  await seeWhole(whole, parts.ask);
-  return withBody(response, whole.text);
+  return withBody(response, (await seeWhole(whole, parts.ask)) ? encoder.encode(whole.text) : bytes);
 }
 
-function withBody(response: Response, body: string | ReadableStream<Uint8Array>): Response {
+function withBody(response: Response, body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Response {
   const { status } = response;
   const headers = new Headers(response.headers);
   headers.delete('content-length');

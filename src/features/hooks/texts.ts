@@ -1,4 +1,5 @@
 import { bytesOfBase64, engineJson, eventData, isObject, splitEvents } from '../../protocol/index.ts';
+import { isBinary, isEvents, kindOfType } from './kind.ts';
 
 /**
  * Finds what a model wrote in an answer, in the forms of the APIs that engines and workers have: text, reasoning,
@@ -26,6 +27,8 @@ export interface FoundTexts {
   texts: AnswerText[];
   /** The groups whose channels get no more text. */
   over: string[];
+  /** The groups of which it tells tokens (`logprobs`, `token_ids`), which may be those of a text that follows. */
+  tokens: string[];
 }
 
 type Fields = Record<string, unknown>;
@@ -81,9 +84,6 @@ const INDEXES: Record<string, string> = {
   index: 'i',
 };
 
-/** Matches the beginning of a text of events. */
-const EVENTS = /^\uFEFF?[\r\n]*(?:data|event|id|retry)?:/;
-
 /** Fields of results that hold a whole answer, or a piece of one: events, or text such as that of a transcription. */
 const ANSWERS = new Set(['output', 'body']);
 
@@ -93,7 +93,7 @@ const ENDS = /\.done$|^content_block_stop$|^content-end$/;
 
 /** Finds the texts of an answer, an event or a result. `set` changes the value itself. */
 export function textsIn(value: unknown): FoundTexts {
-  const found: FoundTexts = { texts: [], over: [] };
+  const found: FoundTexts = { texts: [], over: [], tokens: [] };
   walk(value, { prefix: '', group: '', isWhole: false }, found);
   return found;
 }
@@ -116,6 +116,7 @@ function walkObject(fields: Fields, outer: Place, found: FoundTexts): void {
     else if (Array.isArray(value)) walkList(name, value, place, found);
     else if (isObject(value)) inputOrObject(fields, name, value, place, found);
   }
+  if (tellsTokens(fields.logprobs) || tellsTokens(fields.token_ids)) found.tokens.push(place.group);
   // A choice that has ended gets no more text.
   if (ENDS.test(type) || (fields.finish_reason != null && place.group !== '')) found.over.push(place.group);
 }
@@ -137,14 +138,18 @@ function textAt(fields: Fields, name: string, value: string, place: Place, found
 
 /** Finds the texts of a whole answer that is no JSON: of its events, or itself. */
 function answerText(value: string, place: Place, found: FoundTexts, put: (text: string) => void): void {
-  if (EVENTS.test(value)) events(value.replace(/^\uFEFF/, ''), place, found, put);
+  const text = value.replace(/^\uFEFF/, '');
+  if (isEvents(text)) events(text, place, found, put);
   else if (value !== '') add(found, place, 'text', value, put);
 }
 
-/** Finds the texts of an answer whose bytes are no UTF-8, though it says that it is text. */
+/** Finds the texts of an answer whose bytes are no UTF-8, though its type says that it is text, or says nothing. */
 function bytesAt(fields: Fields, base64: string, place: Place, found: FoundTexts): void {
-  if (!/^text\/|json/i.test(String(fields.content_type ?? ''))) return;
-  answerText(new TextDecoder().decode(bytesOfBase64(base64)), place, found, (text) => {
+  const kind = kindOfType(typeof fields.content_type === 'string' ? fields.content_type : null);
+  if (kind === 'bytes') return;
+  const bytes = bytesOfBase64(base64);
+  if (kind === null && isBinary(bytes)) return;
+  answerText(new TextDecoder().decode(bytes), place, found, (text) => {
     fields.body = text;
     delete fields.body_base64;
   });
@@ -155,7 +160,9 @@ function partOf(fields: Fields, name: string): string | null {
   if (TEXTS.has(name)) return name;
   const type = String(fields.type ?? '');
   if (name === 'input' && /custom_tool_call/.test(type)) return 'input';
-  if (name !== 'delta') return null;
+  if (name === 'code' && /code_interpreter/.test(type)) return 'code';
+  // The pieces of audio are in base64, beside those of its transcript.
+  if (name !== 'delta' || /audio\.delta$/.test(type)) return null;
   if (/arguments/.test(type)) return 'arguments';
   if (/refusal/.test(type)) return 'refusal';
   return /input/.test(type) ? 'input' : 'text';
@@ -236,19 +243,25 @@ export function textsOfEvent(event: string): FoundTexts & { changed(): string } 
   const value = engineJson(data)?.value;
   if (typeof value === 'object' && value !== null)
     return { ...textsIn(value), changed: () => withData(event, value) };
-  if (data === '' || data === '[DONE]') return { texts: [], over: [], changed: () => event };
+  if (data === '' || data === '[DONE]') return { texts: [], over: [], tokens: [], changed: () => event };
   let odd = event;
   const set = (text: string) => {
     odd = `data: ${text.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
   };
   const at = { channel: 'data', group: 'data', part: 'data', text: data, isWhole: false, set };
-  return { texts: [at], over: ['data'], changed: () => odd };
+  return { texts: [at], over: ['data'], tokens: [], changed: () => odd };
 }
 
 /** Returns an event with other data. What goes with the tokens of the text before is left out. */
 function withData(event: string, value: unknown): string {
   const lines = event.split(/\r\n|\n|\r/).filter((line) => line !== '' && !line.startsWith('data'));
   return `${[...lines, `data: ${JSON.stringify(withoutTokens(value))}`].join('\n')}\n\n`;
+}
+
+/** Whether `logprobs` or `token_ids` tell any token. */
+function tellsTokens(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return isObject(value) && Object.values(value).some(tellsTokens);
 }
 
 /** Empties, in place, what tells the tokens of a text that was replaced. @returns the value */

@@ -160,6 +160,50 @@ describe('a stream behind a hook', () => {
   });
 });
 
+describe('tokens beside a text', () => {
+  const told = (content: string, token: string | null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, logprobs: token && { content: [{ token }] } }] })}\n\n`;
+
+  it.each([
+    ['are told by an event before its text', [told('', 'geh'), told('', 'eim'), told(WORD, 'ö😀')]],
+    [
+      'are ahead of the text, as with stop strings',
+      [told('Say ', 'Say '), told('it ', 'geh'), told(': ', 'eimö'), told(WORD, '😀')],
+    ],
+  ])('go with it where they %s', async (_, events) => {
+    const stream = await pass([...events, told('x'.repeat(40), 'xx'), DONE], hide);
+    expect(said(stream)).toContain('***');
+    expect(stream).not.toMatch(/geh|eim/);
+    expect(stream).toContain('xx"');
+  });
+
+  it('keep their bytes where the text stays', async () => {
+    const events = [told('', 'a'), told('ab', 'b'), told('', 'c'), told('', 'd'), DONE];
+    expect(await pass(events, hide)).toBe(events.join(''));
+  });
+
+  it('pass as they come where no text does', async () => {
+    const ids = Array.from(
+      { length: 40 },
+      (_, id) => `data: {"choices":[{"index":0,"token_ids":[${id}]}]}\n\n`,
+    );
+    const endless = streamed(new TextEncoder().encode(ids.join('')), () => 45);
+    const never = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => {}) });
+    const reader = endless.body!.getReader();
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        const { value, done } = await reader.read();
+        if (done) await never.getReader().read();
+        else controller.enqueue(value);
+      },
+    });
+    const response = new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+    const seen = await seenAnswer(response, { ask: hide, hold: 12, path: null, requestId: 'r' });
+    const first = await seen.body!.getReader().read();
+    expect(new TextDecoder().decode(first.value)).toBe(ids[0]);
+  });
+});
+
 describe('a text in place of pieces', () => {
   it.each([
     [['ab', 'cd'], 'abcd', ['ab', 'cd']],

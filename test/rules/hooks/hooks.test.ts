@@ -5,6 +5,7 @@ import type { Filter, FilteredRequest, SettlingJob } from '../../../src/asking/f
 import { hooks } from '../../../src/features/hooks/hooks.ts';
 import { exposition } from '../../../src/gateway/metrics/exposition.ts';
 import { createPost } from '../../../src/host/node/http/post.ts';
+import { isPrivateHost } from '../../../src/process/ip-addresses.ts';
 import { checkOnFailure, hookSettingsProblem, parseHookAddress } from '../../../src/settings/hooks.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
@@ -93,18 +94,35 @@ it('counts the calls of hooks, and how long they took', async () => {
   expect(text).toContain('worker_vllm_hook_seconds_count{stage="before"} 1');
 });
 
+/** The beginning of an MP3 file. */
+const AUDIO = new Uint8Array([...new TextEncoder().encode('ID3'), 4, 0, 0, 0xff, 0xfb, 0x90, 0x64]);
+
 it('passes what is no text, and errors', async () => {
   const { filter } = filterOf(() => Promise.reject(new Error('is not asked')));
   const { request } = asked();
   for (const response of [
     new Response('x', { headers: { 'content-type': 'audio/mpeg' } }),
+    new Response(AUDIO),
+    new Response(AUDIO, { headers: { 'content-type': 'application/octet-stream' } }),
+    jsonAnswer({ type: 'response.output_audio.delta', delta: 'SUQzBA==' }),
     jsonAnswer({ data: [{ embedding: [1, 2] }] }),
     new Response('{"error":{"message":"no"}}', {
       status: 400,
       headers: { 'content-type': 'application/json' },
     }),
-  ])
-    expect((await filter.answer!(response, request)).status).toBe(response.status);
+  ]) {
+    const bytes = await response.clone().arrayBuffer();
+    const passed = await filter.answer!(response, request);
+    expect([passed.status, await passed.arrayBuffer()]).toEqual([response.status, bytes]);
+  }
+  const body_base64 = Buffer.from(AUDIO).toString('base64');
+  const job: SettlingJob = { ...request, jobType: 'runpod', fenceToken: 1, payload: async () => null };
+  for (const content_type of ['audio/mpeg', 'application/octet-stream', null])
+    for (const result of [
+      { job_type: 'runpod', output: [{ content_type, body_base64 }] },
+      { response: { status: 200, content_type, body: null, body_base64 } },
+    ])
+      expect(await filter.settled!(result, job)).toBeNull();
 });
 
 it('keeps the numbers of a body that a hook writes', async () => {
@@ -160,7 +178,14 @@ it('sees the result of a job in each form', async () => {
         body_base64: Buffer.from(`${events}\xff`, 'latin1').toString('base64'),
       },
     },
+    {
+      response: {
+        ...{ status: 200, content_type: null, body: null },
+        body_base64: Buffer.from('SECRET \xe9t\xe9', 'latin1').toString('base64'),
+      },
+    },
     { response: { status: 200, body: { choices: [{ message: { audio: { transcript: 'SECRET' } } }] } } },
+    { response: { status: 200, body: { output: [{ type: 'code_interpreter_call', code: 'SECRET' }] } } },
   ]) {
     const changed = JSON.stringify(await filter.settled!(result, job));
     expect(changed).toContain('***');
@@ -175,6 +200,16 @@ it.each([
   ['lines of JSON', 'application/x-ndjson', '{"text":"SECRET"}\n{}', '{"text":"***"}\n{}'],
   ['events without JSON', 'text/event-stream', 'data: SECRET\n\n', 'data: ***\n\n'],
   ['events with a text alone', 'text/event-stream', 'data: "SECRET"\n\n', 'data: "***"\n\n'],
+  ['JSON without a type', null, '{"text":"SECRET"}', '{"text":"***"}'],
+  ['a text without a type', null, ': SECRET', ': ***'],
+  ['a long text without a type', null, `${'é'.repeat(5000)}SECRET`, `${'é'.repeat(5000)}***`],
+  [
+    'events without a type',
+    null,
+    ': hello\n\ndata: {"text":"SECRET"}\n\n',
+    ': hello\n\ndata: {"text":"***"}\n\n',
+  ],
+  ['a text whose type says nothing', 'application/octet-stream', 'SECRET', '***'],
 ])('sees %s', async (_, type, sent, passed) => {
   const filter = hooks({
     settings: SETTINGS,
@@ -185,8 +220,12 @@ it.each([
     objects: null as never,
     log: () => {},
   })!;
-  const response = new Response(sent, { headers: { 'content-type': type } });
-  expect(await (await filter.answer!(response, asked().request)).text()).toBe(passed);
+  const response = new Response(
+    new TextEncoder().encode(sent),
+    type === null ? {} : { headers: { 'content-type': type } },
+  );
+  const answer = await filter.answer!(response, asked().request);
+  expect([answer.headers.get('content-type'), await answer.text()]).toEqual([type, passed]);
 });
 
 describe('the example of a receiver', () => {
@@ -237,6 +276,22 @@ describe('the settings of hooks', () => {
       'QUEUE_HOOK_BEFORE needs QUEUE_HOOK_SECRET',
     );
     expect(hookSettingsProblem({ secret: 'short' })).toContain('QUEUE_HOOK_SECRET must be');
+    expect(hookSettingsProblem({ secret: SECRET })).toContain('QUEUE_HOOK_SECRET is set, but no hook is');
     expect(hookSettingsProblem({})).toBeNull();
+  });
+
+  it.each([
+    ['https://10.1.2.3/s3', '10.1.2.3 is a private address'],
+    ['https://[fd00::1]/', '[fd00::1] is a private address'],
+    ['https://localhost:9000/', 'localhost is a private address'],
+    ['https://[::ffff:10.1.2.3]/', 'is a private address'],
+    ['private:https://10.1.2.3/', null],
+    ['https://8.8.8.8/', null],
+    ['https://policy.example.com/', null],
+  ])('refuse a private address without its prefix: %s', (after, problem) => {
+    const told = hookSettingsProblem({ after, secret: SECRET }, isPrivateHost);
+    if (problem === null) expect(told).toBeNull();
+    else expect(told).toMatch(/^QUEUE_HOOK_AFTER: (?!.*s3)/);
+    expect(told ?? '').toContain(problem ?? '');
   });
 });
