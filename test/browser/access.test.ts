@@ -132,6 +132,7 @@ describe('signing in', () => {
       .or(page.getByRole('form').getByRole('combobox'));
     expect(await labels.filter({ visible: true }).count()).toBeLessThanOrEqual(3);
     await page.getByText('Tenant, models and routes').click();
+    await page.getByLabel('Its responses are').selectOption('never stored');
     await page.getByText('Limits, budgets and priorities').click();
     await page.getByLabel('Name', { exact: true }).fill('team-a');
     await page.getByLabel('Tenant, its name unless set').fill('research');
@@ -173,8 +174,10 @@ describe('signing in', () => {
     const token = await fetch(`${queue.url}/api/tokens/team-a`, {
       headers: { authorization: 'Bearer operators-token' },
     });
+    // What the form shows is what held before, so saving it changes nothing else.
     expect(await token.json()).toMatchObject({
       tenant: 'research',
+      store: 'deny',
       models: null,
       routes: ['/v1/*'],
       expires_at: '2199-01-31T00:00:00.000Z',

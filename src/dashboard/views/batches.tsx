@@ -5,6 +5,7 @@ import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Problem, useAction } from '../controls/action.tsx';
+import { Choice } from '../controls/choice.tsx';
 import { Figure, Progress } from '../controls/figures.tsx';
 import { BatchMark } from '../controls/marks.tsx';
 import { Age, WaitingFor } from '../controls/time.tsx';
@@ -178,16 +179,7 @@ function BatchStart({ onStart }: { onStart(): void }) {
         <span>File of requests, one a line</span>
         <input type="file" name="file" accept=".jsonl,application/jsonl" required />
       </label>
-      <label>
-        <span>To be done within</span>
-        <select name="window" defaultValue="24h">
-          {Object.entries(WINDOWS).map(([window, words]) => (
-            <option key={window} value={window} selected={window === '24h'}>
-              {words}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice label="To be done within" name="window" options={WINDOWS} chosen="24h" />
       <button type="submit" disabled={isActing}>
         {said ?? 'Start a batch'}
       </button>

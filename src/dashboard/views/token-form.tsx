@@ -9,6 +9,7 @@ import {
 import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
+import { Choice } from '../controls/choice.tsx';
 
 /** The sentences that say what a token may do, by scope. */
 const SCOPES = {
@@ -122,18 +123,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
           readOnly={token !== null}
         />
       </label>
-      {token === null && (
-        <label>
-          <span>What it may do</span>
-          <select name="scopes">
-            {Object.entries(SCOPES).map(([scopes, words]) => (
-              <option key={scopes} value={scopes}>
-                {words}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
+      {token === null && <Choice label="What it may do" name="scopes" options={SCOPES} />}
       <label>
         <span>Expires, never unless set</span>
         <input name="expires" type="date" defaultValue={dayOf(token)} />
@@ -156,26 +146,18 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
               />
             </label>
           ))}
-          <label>
-            <span>Its responses are</span>
-            <select name="store" defaultValue={token?.store === 'allow' ? '' : (token?.store ?? '')}>
-              {Object.entries(STORES).map(([policy, words]) => (
-                <option key={policy} value={policy}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            <span>Its requests are</span>
-            <select name="keep" defaultValue={token?.keep == null ? '' : String(token.keep)}>
-              {Object.entries(KEEPS).map(([choice, words]) => (
-                <option key={choice} value={choice}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Choice
+            label="Its responses are"
+            name="store"
+            options={STORES}
+            chosen={token?.store === 'allow' ? '' : (token?.store ?? '')}
+          />
+          <Choice
+            label="Its requests are"
+            name="keep"
+            options={KEEPS}
+            chosen={token?.keep == null ? '' : String(token.keep)}
+          />
         </div>
       </details>
       <details class="more-filters" open={token !== null}>
