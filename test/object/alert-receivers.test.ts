@@ -173,6 +173,6 @@ it('sends a test and says how the receiver answered', async () => {
   const down = await test('hook');
   expect(down.body.text).toMatch(/^hook did not take the test post: it did not answer: connect ECONNREFUSED/);
   const row = (await alerts()).receivers.find(({ name }) => name === 'hook');
-  expect(row?.text).toMatch(/^It did not take the last post: .*; nothing waits for it\.$/);
+  expect(row?.text).toMatch(/^It did not take the last post: .*; there is nothing new to tell it\.$/);
   expect(JSON.stringify([await alerts(), road.logged])).not.toMatch(/hush-hush|kkkk/);
 });

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
-import { timeZone } from '../clock.ts';
+import { now, timeZone } from '../clock.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Mark } from '../controls/marks.tsx';
 import { Still } from '../controls/still.tsx';
@@ -134,8 +134,12 @@ function Acknowledged({ item: { id, acknowledged, muted_until } }: { item: Item 
     );
   }
   const muted = muted_until !== null && (
-    <a class="by" href={href('alerts')} title="Nothing is posted of it until then">
-      muted until {format.clockTime(muted_until, timeZone.value)}
+    <a
+      class="by"
+      href={href('alerts')}
+      title={`Nobody is told of it until ${format.exactTime(muted_until, timeZone.value)}`}
+    >
+      muted for {format.age(muted_until - now.value)}
     </a>
   );
   if (!isAdmin.value) return muted && <div class="acknowledged">{muted}</div>;

@@ -1,16 +1,15 @@
 import { useState } from 'preact/hooks';
 import type { AlertMute, AlertReceiverRow, AlertsView as Alerts, TestPost } from '../../protocol/alerts.ts';
 import { mutedText, receiverRules } from '../../show/alerts.ts';
+import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
-import { Problem, useAction } from '../controls/action.tsx';
+import { Command, Problem, useAction } from '../controls/action.tsx';
 import { Mark } from '../controls/marks.tsx';
-import { type Column, Table } from '../controls/table.tsx';
 import { Time } from '../controls/time.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
 import { isAdmin } from '../session.ts';
 import { MuteForm } from './mute-form.tsx';
 
-const ROW_HEIGHT = 56;
 const LOOK_MS = 5000;
 
 /** Shows who is told of problems, how each receiver took it, and which alerts are muted. */
@@ -34,31 +33,43 @@ export function AlertsView() {
       </div>
       {isMuting && <MuteForm onDone={changed} onCancel={() => setMuting(false)} />}
       <Problem text={ownFailure(failure)} />
+      {data === null && failure === null && <p class="dim loading">Loading …</p>}
       {data && data.mutes.length > 0 && (
-        <Table
-          label="Muted alerts"
-          columns={muteColumns(changed)}
-          rows={data.mutes}
-          rowHeight={ROW_HEIGHT}
-          idOf={({ id }) => id}
-        />
+        <section aria-labelledby="alerts-muted">
+          <h2 id="alerts-muted">Muted</h2>
+          <ul class="alert-rows">
+            {data.mutes.map((mute) => (
+              <Mute key={mute.id} mute={mute} changed={changed} />
+            ))}
+          </ul>
+        </section>
       )}
-      {data && data.receivers.length > 0 && (
-        <Table
-          label="Receivers of alerts"
-          columns={receiverColumns(changed)}
-          rows={data.receivers}
-          rowHeight={ROW_HEIGHT}
-          idOf={({ name }) => name}
-        />
-      )}
-      {data?.receivers.length === 0 && (
-        <p class="notice">
-          Nobody is told of problems. <code>QUEUE_ALERTS</code> names receivers: Slack, PagerDuty,
-          Alertmanager, webhooks and e-mail.
-        </p>
+      {data && (
+        <section aria-labelledby="alerts-receivers">
+          <h2 id="alerts-receivers">Who is told</h2>
+          {data.receivers.length === 0 && <Nobody />}
+          <ul class="alert-rows">
+            {data.receivers.map((receiver) => (
+              <Receiver key={receiver.name} receiver={receiver} changed={changed} />
+            ))}
+          </ul>
+        </section>
       )}
     </section>
+  );
+}
+
+/** Says how to have somebody told. */
+function Nobody() {
+  return (
+    <div class="ways">
+      <p class="notice">
+        Nobody is told of problems. Start the queue with the variable <code>QUEUE_ALERTS</code>, which names
+        receivers: Slack, PagerDuty, Alertmanager, webhooks and e-mail (docs/alerts.md). For one channel of
+        Slack the address of its webhook is enough:
+      </p>
+      <Command text="QUEUE_ALERT_URL=https://hooks.slack.com/services/…" what="the variable" />
+    </div>
   );
 }
 
@@ -69,137 +80,89 @@ const STATES = {
   refused: { tone: 'bad', mark: { shape: 'cross', label: 'Not possible:' } },
 } as const satisfies Record<AlertReceiverRow['state'], object>;
 
-function receiverColumns(changed: () => void): Column<AlertReceiverRow>[] {
-  return [
-    {
-      key: 'name',
-      head: 'Receiver',
-      width: 180,
-      narrow: 100,
-      cell: ({ name, kind, to }) => (
-        <span title={`${name}: ${kind}, ${to}`}>
-          {name}
-          <small>
-            {kind}, {to}
-          </small>
-        </span>
-      ),
-    },
-    {
-      key: 'state',
-      head: 'State',
-      cell: ({ state, text }) => (
-        <span class="clamped" title={text}>
-          <span class={STATES[state].tone}>
-            <Mark {...STATES[state].mark} />
-          </span>{' '}
-          {text}
-        </span>
-      ),
-    },
-    {
-      key: 'rules',
-      head: 'What it is told',
-      width: 300,
-      drop: 3,
-      cell: (receiver) => (
-        <span class="clamped" title={receiverRules(receiver)}>
-          {receiverRules(receiver)}
-        </span>
-      ),
-    },
-    {
-      key: 'standing',
-      head: 'Stand',
-      title: 'Problems that it was told of and that stand',
-      width: 70,
-      drop: 2,
-      isNumber: true,
-      cell: ({ standing }) => standing,
-    },
-    ...(isAdmin.value
-      ? [
-          {
-            key: 'test',
-            head: '',
-            width: 130,
-            narrow: 118,
-            cell: ({ name }: AlertReceiverRow) => <Test name={name} changed={changed} />,
-          },
-        ]
-      : []),
-  ];
-}
-
-/** Shows the button that sends a test, and then how the receiver answered. */
-function Test({ name, changed }: { name: string; changed(): void }) {
+/** Shows a receiver: how it took the newest post, and of what it is told. */
+function Receiver({ receiver, changed }: { receiver: AlertReceiverRow; changed(): void }) {
+  const { name, kind, to, state, text, standing } = receiver;
   const [answer, setAnswer] = useState<TestPost | null>(null);
   const { act, isActing, problem } = useAction();
-  const send = () =>
+  const test = () =>
     act(async () => {
+      setAnswer(null);
       const path = `api/alerts/receivers/${encodeURIComponent(name)}/test`;
       setAnswer(await ask<TestPost>(path, { method: 'POST' }));
       changed();
     });
-  const said = answer && (answer.taken ? 'Taken' : 'Not taken');
   return (
-    <>
-      <button
-        type="button"
-        class="quiet"
-        disabled={isActing}
-        aria-label={`Send a test to ${name}`}
-        onClick={send}
-      >
-        Test
-      </button>{' '}
-      <span role="status" title={problem ?? answer?.text}>
-        {problem === null ? said : 'failed'}
-      </span>
-    </>
+    <li>
+      <h3>
+        {name}
+        <small>
+          {kind}, {to}
+        </small>
+      </h3>
+      <div>
+        <p>
+          <span class={STATES[state].tone}>
+            <Mark {...STATES[state].mark} />
+          </span>{' '}
+          {text}
+        </p>
+        <p class="dim">
+          {receiverRules(receiver)}
+          {standing > 0 && ` It was told of ${format.plural(standing, 'problem')} that still stand.`}
+        </p>
+        <p role="status" class={answer?.taken === false ? 'bad' : undefined}>
+          {isActing ? 'The test is on its way …' : answer?.text}
+        </p>
+        <Problem text={problem} />
+      </div>
+      {isAdmin.value && (
+        <button type="button" disabled={isActing} aria-label={`Send a test to ${name}`} onClick={test}>
+          Send a test
+        </button>
+      )}
+    </li>
   );
 }
 
-function muteColumns(changed: () => void): Column<AlertMute>[] {
-  return [
-    { key: 'what', head: 'Muted', cell: (mute) => <span title={mutedText(mute)}>{mutedText(mute)}</span> },
-    { key: 'until', head: 'Until', width: 170, cell: ({ until }) => <Time at={until} /> },
-    { key: 'by', head: 'By', width: 130, drop: 3, cell: ({ by }) => by ?? 'somebody' },
-    { key: 'why', head: 'Why', width: 260, drop: 4, cell: ({ why }) => <span title={why ?? ''}>{why}</span> },
-    ...(isAdmin.value
-      ? [
-          {
-            key: 'end',
-            head: '',
-            width: 90,
-            narrow: 90,
-            cell: (mute: AlertMute) => <End mute={mute} changed={changed} />,
-          },
-        ]
-      : []),
-  ];
-}
-
-/** Shows the button that ends a mute early. */
-function End({ mute, changed }: { mute: AlertMute; changed(): void }) {
+/** Shows what is muted, until when and why. Whoever mutes everything may forget it, so that is marked. */
+function Mute({ mute, changed }: { mute: AlertMute; changed(): void }) {
+  const { id, pool, kind, until, by, why } = mute;
   const { act, isActing, problem } = useAction();
   const end = () =>
     act(async () => {
-      await ask(`api/alerts/mutes/${encodeURIComponent(mute.id)}`, { method: 'DELETE' });
+      await ask(`api/alerts/mutes/${encodeURIComponent(id)}`, { method: 'DELETE' });
       changed();
     });
+  const isAll = pool === null && kind === null;
   return (
-    <>
-      <button
-        type="button"
-        class="quiet"
-        disabled={isActing}
-        aria-label={`End the mute of ${mutedText(mute)}`}
-        onClick={end}
-      >
-        End
-      </button>
-      {problem && <span title={problem}>failed</span>}
-    </>
+    <li>
+      <h3>
+        {isAll && (
+          <span class="warn">
+            <Mark shape="triangle" label="Warning:" />{' '}
+          </span>
+        )}
+        {mutedText(mute)}
+      </h3>
+      <div>
+        <p>
+          Until <Time at={until} />, by {by ?? 'somebody'}
+          {isAll && '. Nobody is told of any problem.'}
+        </p>
+        {why !== null && <p class="dim">{why}</p>}
+        <Problem text={problem} />
+      </div>
+      {isAdmin.value && (
+        <button
+          type="button"
+          disabled={isActing}
+          aria-label={`End the mute of ${mutedText(mute)}`}
+          onClick={end}
+        >
+          End
+        </button>
+      )}
+    </li>
   );
 }

@@ -1,7 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { ALERT_KINDS } from '../../protocol/problem-kinds.ts';
+import { kindWords } from '../../show/alerts.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
+import { Choice } from '../controls/choice.tsx';
 import { fleet } from '../live.ts';
 
 /** How long a mute may last, in words. */
@@ -13,6 +15,9 @@ const DURATIONS = {
   '1d': '1 day',
   '7d': '7 days',
 };
+
+/** The kinds of problems, in words. */
+const KINDS = { '': 'all', ...Object.fromEntries(ALERT_KINDS.map((kind) => [kind, kindWords(kind)])) };
 
 /** Shows the form that mutes alerts. */
 export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): void }) {
@@ -29,17 +34,9 @@ export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): voi
   };
   const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
   return (
-    <form ref={form} class="filters" aria-label="Mute alerts" onSubmit={submit}>
-      <label>
-        <span>For</span>
-        <select name="for" defaultValue="1h">
-          {Object.entries(DURATIONS).map(([value, words]) => (
-            <option key={value} value={value}>
-              {words}
-            </option>
-          ))}
-        </select>
-      </label>
+    <form ref={form} class="filters panel" aria-label="Mute alerts" onSubmit={submit}>
+      <p>What is muted still stands on the page; nobody is told of it.</p>
+      <Choice label="For" name="for" options={DURATIONS} chosen="1h" />
       <label>
         <span>Pool, all unless named</span>
         <input name="pool" maxLength={256} autocomplete="off" list="mute-pools" placeholder="llama-*" />
@@ -49,27 +46,19 @@ export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): voi
           <option key={id} value={id} />
         ))}
       </datalist>
-      <label>
-        <span>Kind of problem</span>
-        <select name="kind" defaultValue="">
-          <option value="">all</option>
-          {ALERT_KINDS.map((kind) => (
-            <option key={kind} value={kind}>
-              {kind.replaceAll('_', ' ')}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice label="Kind of problem" name="kind" options={KINDS} />
       <label>
         <span>Why</span>
         <input name="why" maxLength={500} autocomplete="off" />
       </label>
-      <button type="submit" disabled={isActing}>
-        Mute
-      </button>
-      <button type="button" class="quiet" onClick={onCancel}>
-        Cancel
-      </button>
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={isActing}>
+          Mute
+        </button>
+        <button type="button" class="quiet" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
       <Problem text={problem} />
     </form>
   );

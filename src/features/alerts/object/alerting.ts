@@ -100,7 +100,7 @@ function rowOf(receiver: AlertReceiver, { states, alerts, ways }: Known, now: nu
   if (isFailing) {
     const when = retry_at > now ? `in ${span(retry_at - now)}` : 'now';
     const hasNews = alerts.news(rulesOf(receiver), now).length > 0;
-    const again = hasNews ? `it is tried again ${when}` : 'nothing waits for it';
+    const again = hasNews ? `it is tried again ${when}` : 'there is nothing new to tell it';
     return { ...row, state: 'failing', text: `It did not take the last post: ${last_failure}; ${again}.` };
   }
   if (last_success_at === null) return { ...row, state: 'idle', text: 'Nothing was sent to it yet.' };
