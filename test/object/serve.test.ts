@@ -4,31 +4,34 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { EXIT, type Logger } from '../../src/process/index.ts';
 import { CLOSE } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 
-let folder: string;
+const folders: string[] = [];
 const started: QueueProcess[] = [];
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'serve-'));
-});
-afterEach(async () => {
-  await Promise.all(started.splice(0).map((queue) => queue.stop()));
-  await rm(folder, { recursive: true });
+afterAll(async () => {
+  await Promise.all(started.map((queue) => queue.stop()));
+  await Promise.all(folders.map((folder) => rm(folder, { recursive: true })));
 });
 
-async function start(options: { port?: number; stateDir?: string; bindings?: Record<string, string> } = {}) {
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'serve-'));
+  folders.push(folder);
+  return folder;
+}
+
+async function start(folder: string, more: Partial<Parameters<typeof startQueueProcess>[0]> = {}) {
   const queue = await startQueueProcess({
     host: '127.0.0.1',
     port: 0,
     stateDir: join(folder, 'state'),
     bindings: {},
-    ...options,
+    ...more,
   });
   started.push(queue);
   return queue;
@@ -36,43 +39,30 @@ async function start(options: { port?: number; stateDir?: string; bindings?: Rec
 
 const JOB = { id: 'kept', job_type: 'chat_completion', config_id: 'c', payload: { messages: [] } };
 
-describe('the process of a queue', () => {
+// It takes 30 s until a body is too slow: the other tests run meanwhile.
+describe.concurrent('a queue that runs', () => {
+  let folder: string;
+  let queue: QueueProcess;
+  beforeAll(async () => {
+    folder = await newFolder();
+    queue = await start(folder);
+  });
+
+  it.each([100, 1_000_000])('answers a body of %d bytes that does not come with 408', async (length) => {
+    const socket = connect(queue.port, '127.0.0.1');
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${length}\r\n\r\n{"a":`,
+    );
+    expect(await text(socket)).toMatch(/^HTTP\/1.1 408 .*body_too_slow/s);
+  });
+
   it('serves the gateway at the port it names', async () => {
-    const queue = await start();
     const response = await fetch(`${queue.url}/health`);
     expect(await response.json()).toMatchObject({ status: 'ok', queue_id: 'vllm-queue', workers: 0 });
     expect(new URL(queue.url).port).toBe(String(queue.port));
   });
 
-  it('ends in order when a worker is connected: it is told to reconnect', async () => {
-    const queue = await start();
-    const socket = new WebSocket(`${queue.url.replace('http', 'ws')}/ws`);
-    await new Promise((open) => socket.once('open', open));
-    const closed = new Promise((close) => socket.once('close', close));
-    await queue.stop();
-    expect(await closed).toBe(CLOSE.restarting);
-    expect(await queue.exited).toEqual({ code: 0, signal: null });
-  });
-
-  it('keeps what it acknowledged when it is killed, and its folder can be used again', async () => {
-    const first = await start();
-    const headers = { 'content-type': 'application/json' };
-    const submitted = await fetch(`${first.url}/api/jobs`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(JOB),
-    });
-    expect(submitted.status).toBe(201);
-    first.kill();
-    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
-
-    const second = await start();
-    const job = await (await fetch(`${second.url}/api/jobs/kept`)).json();
-    expect(job).toMatchObject({ id: 'kept', state: 'pending' });
-  });
-
   it('makes no database for strangers who name queues and jobs', async () => {
-    const queue = await start();
     await fetch(`${queue.url}/health`);
     const files = async () => (await readdir(join(folder, 'state', 'data'), { recursive: true })).sort();
     const before = await files();
@@ -88,38 +78,60 @@ describe('the process of a queue', () => {
     expect(await files()).toEqual(before);
   });
 
-  it('keeps the secret of file keys for its owner alone, over restarts', async () => {
-    const path = join(folder, 'state', 'file-key-secret');
-    await (await start()).stop();
-    const secret = await readFile(path, 'utf8');
-    expect(secret.length).toBeGreaterThan(60);
-    expect((await stat(path)).mode & 0o777).toBe(0o600);
-    await start();
-    expect(await readFile(path, 'utf8')).toBe(secret);
-  });
-
   it.each(['a b', '[', '127.0.0.1/v1/chat', 'user@127.0.0.1', "a;script-src 'unsafe-inline'", 'a;b', 'a,b'])(
     'answers the Host header %j with 400',
     async (host) => {
-      const queue = await start();
       const socket = connect(queue.port, '127.0.0.1');
       socket.end(`GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
       expect(await text(socket)).toMatch(/^HTTP\/1.1 400 /);
     },
   );
+});
 
-  it.each([100, 1_000_000])('answers a body of %d bytes that does not come with 408', async (length) => {
-    const queue = await start();
-    const socket = connect(queue.port, '127.0.0.1');
-    socket.write(
-      `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${length}\r\n\r\n{"a":`,
-    );
-    expect(await text(socket)).toMatch(/^HTTP\/1.1 408 .*body_too_slow/s);
+describe.concurrent('the process of a queue', () => {
+  it('ends in order when a worker is connected: it is told to reconnect', async () => {
+    const queue = await start(await newFolder());
+    const socket = new WebSocket(`${queue.url.replace('http', 'ws')}/ws`);
+    await new Promise((open) => socket.once('open', open));
+    const closed = new Promise((close) => socket.once('close', close));
+    await queue.stop();
+    expect(await closed).toBe(CLOSE.restarting);
+    expect(await queue.exited).toEqual({ code: 0, signal: null });
+  });
+
+  it('keeps what it acknowledged when it is killed, and its folder can be used again', async () => {
+    const folder = await newFolder();
+    const first = await start(folder);
+    const headers = { 'content-type': 'application/json' };
+    const submitted = await fetch(`${first.url}/api/jobs`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(JOB),
+    });
+    expect(submitted.status).toBe(201);
+    first.kill();
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
+
+    const second = await start(folder);
+    const job = await (await fetch(`${second.url}/api/jobs/kept`)).json();
+    expect(job).toMatchObject({ id: 'kept', state: 'pending' });
+  });
+
+  it('keeps the secret of file keys for its owner alone, over restarts', async () => {
+    const folder = await newFolder();
+    const path = join(folder, 'state', 'file-key-secret');
+    await (await start(folder)).stop();
+    const secret = await readFile(path, 'utf8');
+    expect(secret.length).toBeGreaterThan(60);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    await start(folder);
+    expect(await readFile(path, 'utf8')).toBe(secret);
   });
 
   it('goes on after an error that nothing catches, and logs it', async () => {
     const logged: string[] = [];
     const log = (...said: unknown[]) => void logged.push(JSON.stringify(said));
+    const folder = await newFolder();
     const plant = join(folder, 'plant.mjs');
     await writeFile(
       plant,
@@ -130,15 +142,10 @@ describe('the process of a queue', () => {
         throw new Error('planted');
       }, 10);`,
     );
-    const queue = await startQueueProcess({
-      host: '127.0.0.1',
-      port: 0,
-      stateDir: join(folder, 'state'),
-      bindings: {},
+    const queue = await start(folder, {
       logger: { debug: log, info: log, warn: log, error: log } as unknown as Logger,
       env: { NODE_OPTIONS: `--import ${plant}` },
     });
-    started.push(queue);
     for (const what of ['planted', 'sown'])
       await until(() => logged.some((line) => line.includes(what)), `${what} is logged`);
     expect((await fetch(`${queue.url}/health`)).status).toBe(200);
@@ -149,7 +156,7 @@ describe('the process of a queue', () => {
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     const { port } = server.address() as { port: number };
     try {
-      await expect(start({ port })).rejects.toMatchObject({
+      await expect(start(await newFolder(), { port })).rejects.toMatchObject({
         exitCode: EXIT.portInUse,
         message: expect.stringContaining(`Port ${port} `),
       });
@@ -159,9 +166,10 @@ describe('the process of a queue', () => {
   });
 
   it('refuses a state folder that is in use, and takes one whose start failed', async () => {
-    const first = await start();
-    await expect(start()).rejects.toThrow(/state folder .* is in use/);
+    const folder = await newFolder();
+    const first = await start(folder);
+    await expect(start(folder)).rejects.toThrow(/state folder .* is in use/);
     await first.stop();
-    await start();
+    await start(folder);
   });
 });
