@@ -1,6 +1,6 @@
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { FileJournal } from '../../src/host/node/journal/file.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { JournalMember } from '../support/journal-member.ts';
@@ -19,6 +19,7 @@ import {
   chatJob,
   cli,
   readyWorker,
+  setPace,
   settled,
   stateFolder,
   submit,
@@ -26,17 +27,15 @@ import {
   untilReady,
 } from '../support/road.ts';
 
-let folder: string;
-let journal: string;
+afterAll(tearDown);
 
-beforeEach(() => {
-  folder = join(stateFolder(), 'journal');
-  journal = `file:${folder}`;
-});
-afterEach(tearDown);
+function newJournal(): { folder: string; journal: string } {
+  const folder = join(stateFolder(), 'journal');
+  return { folder, journal: `file:${folder}` };
+}
 
 /** Returns the rows of files that follow the journal to its end. */
-async function rowsByJournal(): Promise<unknown> {
+async function rowsByJournal(folder: string): Promise<unknown> {
   const member = await JournalMember.make(new FileJournal(folder));
   await member.follow();
   await member.end();
@@ -45,8 +44,17 @@ async function rowsByJournal(): Promise<unknown> {
   return rows;
 }
 
+function chat(url: string, max_tokens: number, more: object = {}): Promise<Response> {
+  const messages = [{ role: 'user', content: 'hello' }];
+  const body = JSON.stringify({ model: 'tiny', messages, max_tokens, ignore_eos: true, ...more });
+  return fetch(`${url}/v1/chat/completions`, { method: 'POST', body });
+}
+
 describe('a follower', () => {
+  afterEach(tearDown);
+
   it('takes over with every acknowledged job when the owner is killed', async () => {
+    const { folder, journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal);
@@ -78,10 +86,11 @@ describe('a follower', () => {
     expect(await unknownJobs(three.url, [...acknowledged, 'later'])).toEqual([]);
     three.process.kill('SIGTERM');
     expect((await three.process.exited).code).toBe(EXIT.ok);
-    expect(await rowsByJournal()).toEqual(dumpOf(three));
+    expect(await rowsByJournal(folder)).toEqual(dumpOf(three));
   });
 
   it('has the same rows as the owner, of everything that a queue writes', async () => {
+    const { folder, journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const worker = await readyWorker(one.url, 'w', { engineArgs: '--inter-token-latency-ms 1' });
@@ -89,11 +98,7 @@ describe('a follower', () => {
       Array.from({ length: 10 }, async () => (await submit(one.url, chatJob(5))).id),
     );
     for (const id of ids) expect((await settled(one.url, id)).state).toBe('succeeded');
-    const chat = { model: 'tiny', messages: [{ role: 'user', content: 'hello' }], max_tokens: 3 };
-    const answered = await fetch(`${one.url}/v1/chat/completions`, {
-      method: 'POST',
-      body: JSON.stringify(chat),
-    });
+    const answered = await chat(one.url, 3);
     expect(answered.status).toBe(200);
     const stored = await fetch(`${one.url}/v1/responses`, {
       method: 'POST',
@@ -109,10 +114,11 @@ describe('a follower', () => {
     await one.process.exited;
     const rows = dumpOf(one);
     expect(Object.keys(rows).length).toBeGreaterThan(3);
-    expect(await rowsByJournal()).toEqual(rows);
+    expect(await rowsByJournal(folder)).toEqual(rows);
   });
 
   it('answers nothing but its health, and says who does', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal);
@@ -128,8 +134,22 @@ describe('a follower', () => {
   });
 });
 
-describe('an owner', () => {
+// An unreachable journal is tried for 30 s: all that follows runs meanwhile.
+describe.concurrent('an owner', () => {
+  it('ends where the journal stays out of reach, and says so meanwhile', async () => {
+    const address = `postgres://me:secret@127.0.0.1:${await freePort()}/queue`;
+    const args = ['queue', '--port', '0', '--state', stateFolder(), '--journal', address];
+    const [patient, ended] = [cli(args), cli(args)];
+    await ended.waitForLine(/the journal cannot be reached; it is tried for 30 s/);
+    ended.kill('SIGTERM');
+    expect((await ended.exited).code).toBe(EXIT.ok);
+    expect((await patient.exited).code).toBe(EXIT.journalUnreachable);
+    expect(patient.output()).toContain('The journal cannot be reached: ');
+    expect(patient.output()).not.toContain('secret');
+  });
+
   it('that stood still while another one took over lets nothing leave, and ends', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal);
@@ -152,6 +172,7 @@ describe('an owner', () => {
   });
 
   it('is refused where there is one, unless it follows', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal, { follows: false });
     await untilOwner(one);
     const two = await startMember(journal, { follows: false });
@@ -167,6 +188,7 @@ describe('an owner', () => {
   });
 
   it('is refused without its journal, until the folder follows none', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal, { follows: false });
     await untilOwner(one);
     await submit(one.url, chatJob(1, { id: 'a' }));
@@ -183,19 +205,11 @@ describe('an owner', () => {
   });
 
   it('that does not reach the journal acknowledges nothing, says so, and goes on after that', async () => {
+    const { folder, journal } = newJournal();
     const one = await startMember(journal, { follows: false });
     await untilOwner(one);
     const worker = await readyWorker(one.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
-    const stream = await fetch(`${one.url}/v1/chat/completions`, {
-      method: 'POST',
-      body: JSON.stringify({
-        model: 'tiny',
-        messages: [{ role: 'user', content: 'hello' }],
-        max_tokens: 100,
-        ignore_eos: true,
-        stream: true,
-      }),
-    });
+    const stream = await chat(one.url, 100, { stream: true });
     renameSync(folder, `${folder}.away`);
     const refused = await fetch(`${one.url}/api/jobs`, {
       method: 'POST',
@@ -211,6 +225,7 @@ describe('an owner', () => {
       });
       return status === 201 || status === 200;
     }, 'jobs are taken again');
+    await setPace(worker.engineUrl, 1);
     const text = await stream.text();
     expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
     expect(text).toContain('data: [DONE]');
@@ -219,21 +234,9 @@ describe('an owner', () => {
     expect((await settled(one.url, 'taken')).state).toBe('succeeded');
     worker.process.kill('SIGTERM');
   });
-
-  it('ends where the journal stays out of reach, and says so meanwhile', async () => {
-    const address = `postgres://me:secret@127.0.0.1:${await freePort()}/queue`;
-    const args = ['queue', '--port', '0', '--state', stateFolder(), '--journal', address];
-    const [patient, ended] = [cli(args), cli(args)];
-    await ended.waitForLine(/the journal cannot be reached; it is tried for 30 s/);
-    ended.kill('SIGTERM');
-    expect((await ended.exited).code).toBe(EXIT.ok);
-    expect((await patient.exited).code).toBe(EXIT.journalUnreachable);
-    expect(patient.output()).toContain('The journal cannot be reached: ');
-    expect(patient.output()).not.toContain('secret');
-  });
 });
 
-describe('a queue is refused in words', () => {
+describe.concurrent('a queue is refused in words', () => {
   const refused = async (args: string[], env: NodeJS.ProcessEnv = {}) => {
     const process = cli([...args, '--port', '0', '--state', stateFolder()], env);
     expect((await process.exited).code).toBe(EXIT.configuration);
@@ -250,11 +253,13 @@ describe('a queue is refused in words', () => {
   });
 
   it('where it would have to wait for its turn and starts with its workers', async () => {
+    const { journal } = newJournal();
     const env = { QUEUE_JOURNAL: journal, QUEUE_FOLLOW: 'true', ENGINE: 'simulator', VLLM_MODEL: 'tiny' };
     expect(await refused(['up'], env)).toContain('cannot follow a journal');
   });
 
   it('where its port is taken', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal, { port: one.port });
@@ -263,8 +268,9 @@ describe('a queue is refused in words', () => {
   });
 });
 
-describe('gateway processes', () => {
+describe.concurrent('gateway processes', () => {
   it('pass a stream on while the owner changes, and turn to the next one', async () => {
+    const { journal } = newJournal();
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal);
@@ -273,22 +279,12 @@ describe('gateway processes', () => {
     const gateway = cli(['gateway', '--queue', `${one.url},${two.url}`, '--port', String(port)]);
     await gateway.waitForLine(/listening at/);
     const url = `http://127.0.0.1:${port}`;
-    await readyWorker(url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
-    const ask = (maxTokens: number) =>
-      fetch(`${url}/v1/chat/completions`, {
-        method: 'POST',
-        body: JSON.stringify({
-          model: 'tiny',
-          messages: [{ role: 'user', content: 'hello' }],
-          max_tokens: maxTokens,
-          ignore_eos: true,
-          stream: true,
-        }),
-      });
-    const stream = await ask(100);
+    const worker = await readyWorker(url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
+    const stream = await chat(url, 100, { stream: true });
     one.process.kill('SIGKILL');
-    const later = await ask(3);
+    const later = await chat(url, 3, { stream: true });
     expect(await later.text()).toContain('data: [DONE]');
+    await setPace(worker.engineUrl, 1);
     const text = await stream.text();
     expect(text.match(/"content":/g)!.length).toBeGreaterThanOrEqual(100);
     expect(text).toContain('data: [DONE]');
