@@ -7,21 +7,20 @@ const shared = {
   hookTimeout: 150_000,
 };
 
-/** Files of test/road that run once more at a queue with two gateways in processes of their own. */
+/**
+ * Files of test/road that run once more at a queue with two gateways in processes of their own: those of what gateways
+ * or the relays in them do. What clients, workers or the owner do is the same there, and `gateway-apart` asks each kind
+ * of route once.
+ */
 const AT_GATEWAYS = [
-  'base-protocol',
-  'batch-command',
   'failures',
   'hang-ups',
   'job-stream',
   'large',
   'moving',
-  'openai-client',
-  'prefill',
   'responses-background',
   'responses-socket',
   'routes',
-  'top',
   'usage',
 ];
 
