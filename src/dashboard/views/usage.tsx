@@ -1,28 +1,22 @@
-import { useState } from 'preact/hooks';
-import type { LimitView, PoolSharing } from '../../protocol/tokens.ts';
 import * as format from '../../show/format.ts';
-import { now } from '../clock.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { Progress } from '../controls/figures.tsx';
-import { Mark } from '../controls/marks.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
-import { at, filter, query } from '../router.ts';
+import { filter, query } from '../router.ts';
 import { mayRead } from '../session.ts';
 import {
   BY,
   type By,
   costInWords,
   groupsOf,
-  lastMonths,
-  nameOf,
-  nearEnd,
-  sharingInWords,
   tokensInWords,
   type UsageAnswer,
   type UsageGroup,
 } from '../usage.ts';
+import { UsageMonth } from './usage-month.tsx';
+import { NearLimits, Sharing } from './usage-sharing.tsx';
 
 const LINE_PX = 36;
 /** The time between two reads, ms. */
@@ -69,33 +63,8 @@ export function UsageView() {
       </div>
       <Problem text={ownFailure(failure)} />
       {data && <Groups answer={data} by={key} />}
-      <Download />
+      <UsageMonth />
     </section>
-  );
-}
-
-/** Shows links to a month as a file: every day, tenant, token, pool, model and mode. */
-function Download() {
-  const months = lastMonths(now.value);
-  const [month, setMonth] = useState(months[0]!);
-  const path = (format: string) => at(`api/usage/export?month=${month}&format=${format}`);
-  return (
-    <div class="tools">
-      <label>
-        Month (UTC){' '}
-        <select value={month} onChange={(event) => setMonth(event.currentTarget.value)}>
-          {months.map((one) => (
-            <option key={one}>{one}</option>
-          ))}
-        </select>
-      </label>
-      <a class="button" href={path('csv')} download={`usage-${month}.csv`}>
-        Download CSV
-      </a>
-      <a class="button" href={path('jsonl')} download={`usage-${month}.jsonl`}>
-        Download JSON lines
-      </a>
-    </div>
   );
 }
 
@@ -208,67 +177,4 @@ function number(
 ): Column<UsageGroup> {
   const used = (group: UsageGroup) => (group.isIdle ? '' : cell(group));
   return { key, head, width: 100, narrow: 84, isNumber: true, ...(drop && { drop }), cell: used };
-}
-
-/** Shows pools in which somebody waits. */
-function Sharing() {
-  const { data } = usePolled<{ pools: PoolSharing[] }>('api/sharing', LOOK_MS).value;
-  const pools = (data?.pools ?? []).flatMap((pool) => {
-    const words = sharingInWords(pool);
-    return words === null ? [] : [{ pool, words }];
-  });
-  if (pools.length === 0) return null;
-  return (
-    <section aria-labelledby="usage-sharing">
-      <h2 id="usage-sharing">Who waits for whom</h2>
-      {pools.map(({ pool, words }) => (
-        <article key={pool.config_id} class="sharing">
-          <p>
-            <span class="id">{pool.config_id}</span>: {words}
-          </p>
-          <ul>
-            {pool.tenants.slice(0, MOST_SHARES).map(({ tenant, waiting, tokens }) => (
-              <li key={tenant ?? ''}>
-                <span class="name" title={nameOf(tenant)}>
-                  {nameOf(tenant)}
-                </span>
-                <Progress
-                  share={pool.tokens === 0 ? 0 : tokens / pool.tokens}
-                  label={`Share of the last hour's tokens: ${nameOf(tenant)}`}
-                />
-                <span class="number dim">
-                  {tokensInWords(tokens)} tokens, {waiting === 0 ? 'none' : format.count(waiting)} waiting
-                </span>
-              </li>
-            ))}
-          </ul>
-          {pool.tenants.length > MOST_SHARES && (
-            <p class="dim">and {format.plural(pool.tenants.length - MOST_SHARES, 'tenant')} more</p>
-          )}
-        </article>
-      ))}
-    </section>
-  );
-}
-
-const MOST_SHARES = 8;
-
-/** Shows tokens whose limits are nearly used, or hold something back. */
-function NearLimits() {
-  const { data } = usePolled<{ limits: LimitView[] }>('api/limits', LOOK_MS).value;
-  const near = (data?.limits ?? []).flatMap((limit) => nearEnd(limit) ?? []);
-  if (near.length === 0) return null;
-  return (
-    <section aria-labelledby="usage-limits">
-      <h2 id="usage-limits">Limits at or near their end</h2>
-      <ul class="near-limits">
-        {near.map(({ key, who, what }) => (
-          <li key={key}>
-            <Mark shape="triangle" label="Warning:" /> <strong>{who.tenant}</strong>
-            {who.rest}: {what}
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
 }
