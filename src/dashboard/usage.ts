@@ -29,6 +29,8 @@ export interface UsageAnswer {
   usage: UsageRow[];
   total: UsageRow;
   idle: { start: string; config_id: string; dollars: number }[];
+  /** The bytes of responses and conversations that are stored now. */
+  stored: { tenant: string | null; bytes: number }[];
 }
 
 /** The fields by which usage is grouped, by their names in the address. */
@@ -59,23 +61,33 @@ export interface UsageGroup extends Omit<UsageRow, 'start'> {
   isIdle: boolean;
   /** The row's share of all tokens, from 0 to 1; null: there were none. */
   share: number | null;
+  /** The bytes that the tenant has stored now; null: none, or the row is no tenant. */
+  stored: number | null;
 }
 
 type Amounts = Omit<UsageRow, 'start' | 'tenant' | 'token_name' | 'model' | 'config_id'>;
 
-/** Groups the sums of days: days by time, other groups by tokens, the most first; the idle row is the last. */
-export function groupsOf({ usage, total, idle }: UsageAnswer, by: By): UsageGroup[] {
+/**
+ * Groups the sums of days: days by time, other groups by tokens, the most first; the idle row is the last. A tenant that
+ * used nothing in this time and has something stored is a group too.
+ */
+export function groupsOf({ usage, total, idle, stored }: UsageAnswer, by: By): UsageGroup[] {
   const groups = Map.groupBy(usage, (row) => (by === 'day' ? row.start.slice(0, 10) : (row[by] ?? '')));
+  const bytes = new Map(by === 'tenant' ? stored.map(({ tenant, bytes }) => [tenant ?? '', bytes]) : []);
+  for (const name of bytes.keys()) groups.set(name, groups.get(name) ?? []);
   const all = tokensOf(total);
   const rows = [...groups].map(([name, sums]) => {
     const sum = sums.reduce<Amounts>((one, other) => ({ ...other, ...added(one, other) }), NOTHING);
-    return { ...sum, name, isIdle: false, share: all === 0 ? null : tokensOf(sum) / all };
+    const share = all === 0 ? null : tokensOf(sum) / all;
+    return { ...sum, name, isIdle: false, share, stored: bytes.get(name) ?? null };
   });
   rows.sort((one, other) =>
     by === 'day' ? (one.name < other.name ? 1 : -1) : tokensOf(other) - tokensOf(one),
   );
   const dollars = idle.reduce((sum, one) => sum + one.dollars, 0);
-  return dollars > 0 ? [...rows, { ...NOTHING, name: 'idle', isIdle: true, share: null, dollars }] : rows;
+  return dollars > 0
+    ? [...rows, { ...NOTHING, name: 'idle', isIdle: true, share: null, stored: null, dollars }]
+    : rows;
 }
 
 const NOTHING: Amounts = {
@@ -133,6 +145,8 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
     waiting.reduce((sum, one) => sum + one.waiting, 0),
     'job',
   );
+  if (most && had !== '' && waiting.length === 1 && waiting[0] === most)
+    return `${had.slice(0, -2)} and ${most.tenant ? 'waits' : 'wait'} with ${jobs}.`;
   const who = waiting.length === 1 ? waitsOf(waiting[0]!.tenant) : `${waiting.length} tenants wait`;
   const then =
     waiting.length === 1 ? '' : next ? `, and ${next} is next` : ', and the one without a token is next';

@@ -62,9 +62,9 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.getByRole('link', { name: 'Download CSV' }).click();
   const file = await readFile(await (await started).path(), 'utf8');
   expect(file).toMatch(/^kind,day,[^\n]*\r\nusage,[^\n]*,team-a,team-a,/);
-  await page.getByRole('button', { name: 'By model' }).click();
+  await page.getByRole('button', { name: 'model', exact: true }).click();
   await page.getByRole('columnheader', { name: 'Model' }).waitFor();
-  await page.getByRole('button', { name: 'By day' }).click();
+  await page.getByRole('button', { name: 'day', exact: true }).click();
   await page.locator(`tr[data-id="${new Date().toISOString().slice(0, 10)}"]`).waitFor();
   expect(new URL(page.url()).search).toBe('?by=day');
   expect(await accessibilityFaults(page)).toEqual([]);

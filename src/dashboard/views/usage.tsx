@@ -18,20 +18,15 @@ import {
 import { UsageMonth } from './usage-month.tsx';
 import { NearLimits, Sharing } from './usage-sharing.tsx';
 
-const LINE_PX = 36;
+const LINE_PX = 40;
 /** The time between two reads, ms. */
 const LOOK_MS = 5000;
 const DAYS: Record<string, string> = {
   '1': 'Today',
-  '7': 'Last 7 days',
-  '30': 'Last 30 days',
-  '365': 'Last 365 days',
+  '7': '7 days',
+  '30': '30 days',
+  '365': '365 days',
 };
-
-const BY_WORDS = Object.fromEntries(Object.entries(BY).map(([by, word]) => [by, `By ${word}`])) as Record<
-  By,
-  string
->;
 
 /** Shows who used what, for how much; who waits for whom; and whose limits are nearly used. */
 export function UsageView() {
@@ -45,8 +40,6 @@ export function UsageView() {
   return (
     <section class="view usage" aria-labelledby="usage-title">
       <h1 id="usage-title">Usage</h1>
-      {mayRead.value && <Sharing />}
-      {mayRead.value && <NearLimits />}
       <div class="tools">
         <Chips
           label="Days (UTC)"
@@ -56,13 +49,17 @@ export function UsageView() {
         />
         <Chips
           label="By what"
+          lead="By"
           chosen={key}
-          options={BY_WORDS}
+          options={BY}
           onChoose={(by) => filter({ by: by === 'tenant' ? null : by })}
         />
       </div>
       <Problem text={ownFailure(failure)} />
+      {data === null && failure === null && <p class="dim loading">Loading …</p>}
       {data && <Groups answer={data} by={key} />}
+      {mayRead.value && <NearLimits />}
+      {mayRead.value && <Sharing />}
       <UsageMonth />
     </section>
   );
@@ -73,6 +70,7 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
   if (groups.length === 0) return <p class="notice">Nothing was used in this time.</p>;
   const { total } = answer;
   const idle = groups.find(({ isIdle }) => isIdle);
+  const bytes = answer.stored.reduce((sum, one) => sum + one.bytes, 0);
   return (
     <>
       <dl class="totals">
@@ -93,16 +91,18 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
         />
         <Total name="Cost" value={costInWords(total)} note={costNote(answer)} />
         {idle && <Total name="Idle" value={format.money(idle.dollars)} note="launched, and not used" />}
+        {bytes > 0 && <Total name="Stored" value={format.bytes(bytes)} note="responses, as of now" />}
       </dl>
       <Table
         label={`Usage by ${BY[by]}`}
-        columns={columnsOf(by)}
+        columns={columnsOf(by, by === 'tenant' && bytes > 0)}
         rows={groups}
         rowHeight={LINE_PX}
         idOf={({ name, isIdle }) => (isIdle ? '\0idle' : name)}
       />
       <p class="list-end dim">
-        {format.plural(groups.length - (idle ? 1 : 0), BY[by])}.{' '}
+        {format.plural(groups.length - (idle ? 1 : 0), BY[by])}. Cached tokens of prompts were in an engine's
+        cache. Wasted tokens are those of attempts that failed, or whose job went to another worker.{' '}
         {total.dollars === null
           ? "Tokens are always counted. The cost of slots is known for machines that a fleet's file launches with a price, and for workers with WORKER_PRICE_PER_HOUR."
           : 'Cost is the time that attempts held slots, at the price of their machines divided by the slots of each. Idle is what launched machines cost beyond that: starts, and slots that nobody used.'}
@@ -128,7 +128,8 @@ function Total({ name, value, note }: { name: string; value: string; note: strin
   );
 }
 
-function columnsOf(by: By): Column<UsageGroup>[] {
+/** @param isStored whether tenants have something stored, which then has a column */
+function columnsOf(by: By, isStored: boolean): Column<UsageGroup>[] {
   const word = BY[by];
   return [
     {
@@ -136,15 +137,27 @@ function columnsOf(by: By): Column<UsageGroup>[] {
       head: word[0]!.toUpperCase() + word.slice(1),
       cell: ({ name, isIdle }) => {
         if (isIdle) return <em title="What launched machines cost beyond what was used of them">idle</em>;
-        return name === '' ? <span class="dim">no {word}</span> : <span title={name}>{name}</span>;
+        return name === '' ? (
+          <span class="dim">no {word}</span>
+        ) : (
+          <span class="clamped" title={name}>
+            {name}
+          </span>
+        );
       },
     },
     {
       key: 'share',
       head: 'Share of tokens',
-      width: 150,
+      width: 170,
       drop: 5,
-      cell: ({ share, isIdle }) => (isIdle ? null : <Progress share={share} label="Share of tokens" />),
+      cell: ({ share, isIdle }) =>
+        !isIdle && (
+          <span class="share">
+            <Progress share={share} label="Share of tokens" />
+            <span class="number dim">{format.percent(share)}</span>
+          </span>
+        ),
     },
     number('requests', 'Requests', ({ requests }) => format.count(requests), 5),
     number('failed', 'Failed', ({ failed }) => format.count(failed), 4),
@@ -153,12 +166,15 @@ function columnsOf(by: By): Column<UsageGroup>[] {
     number('output', 'Tokens out', ({ output }) => tokensInWords(output)),
     number('wasted', 'Wasted', ({ wasted }) => tokensInWords(wasted), 3),
     number('slots', 'Slot time', ({ slot_ms }) => format.duration(slot_ms), 3),
+    ...(isStored
+      ? [number('stored', 'Stored', ({ stored }) => (stored === null ? '' : format.bytes(stored)), 4)]
+      : []),
     {
       key: 'cost',
       head: 'Cost',
       title: 'US dollars',
-      width: 130,
-      narrow: 80,
+      width: 110,
+      narrow: 76,
       isNumber: true,
       cell: (group) => (
         <span class={group.dollars === null ? 'dim' : undefined} title={costInWords(group)}>
@@ -176,5 +192,5 @@ function number(
   drop?: 3 | 4 | 5,
 ): Column<UsageGroup> {
   const used = (group: UsageGroup) => (group.isIdle ? '' : cell(group));
-  return { key, head, width: 100, narrow: 84, isNumber: true, ...(drop && { drop }), cell: used };
+  return { key, head, width: 92, narrow: 78, isNumber: true, ...(drop && { drop }), cell: used };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
+  type By,
   costInWords,
   groupsOf,
   nearEnd,
@@ -28,7 +29,7 @@ describe('usage', () => {
     row({ tenant: 'b', output: 300, unpriced_slot_ms: 10 }),
     row({ tenant: 'a', output: 400, start: '2026-01-02T00:00:00.000Z', unpriced_slot_ms: 10 }),
   ];
-  const answer = { usage, total: row({ output: 800 }), idle: [] };
+  const answer = { usage, total: row({ output: 800 }), idle: [], stored: [] };
 
   it('is put together by who used it, the most first, and by day, the newest first', () => {
     expect(groupsOf(answer, 'tenant')).toMatchObject([
@@ -58,6 +59,20 @@ describe('usage', () => {
       expect(groupsOf({ ...answer, idle }, by)[2]).toMatchObject({ isIdle: true, dollars: 8, share: null });
   });
 
+  it('has what each tenant stores, also of one that used nothing', () => {
+    const stored = [
+      { tenant: 'a', bytes: 7 },
+      { tenant: 'c', bytes: 9 },
+    ];
+    const of = (by: By) => groupsOf({ ...answer, stored }, by).map(({ name, stored }) => [name, stored]);
+    expect(of('tenant')).toEqual([
+      ['a', 7],
+      ['b', null],
+      ['c', 9],
+    ]);
+    expect(of('model')).toEqual([['', null]]);
+  });
+
   it.each([
     [{ dollars: 3.2 }, '$3.20'],
     [{ dollars: 3.2, unpriced_slot_ms: 5 }, '≥ $3.20'],
@@ -80,13 +95,13 @@ describe('who waits for whom', () => {
     [
       'b',
       [share('b', 1, 30), share('a', 0, 10)],
-      "b had 75 % of the last hour's tokens; b waits with 1 job.",
+      "b had 75 % of the last hour's tokens and waits with 1 job.",
     ],
     ['b', [share('b', 2, 0), share('a', 0, 0)], 'b waits with 2 jobs.'],
     [
       null,
       [share('', 2, 30), share('a', 0, 10)],
-      "callers without a token had 75 % of the last hour's tokens; callers without a token wait with 2 jobs.",
+      "callers without a token had 75 % of the last hour's tokens and wait with 2 jobs.",
     ],
     ['b', [share('b', 1, 10)], 'b waits with 1 job.'],
     // There are no tenants.
