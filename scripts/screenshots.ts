@@ -15,7 +15,7 @@ import { startDemoFleet } from './demo-fleet.ts';
 
 /**
  * `node scripts/screenshots.ts [FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
- * both themes, wide and on a phone. To be looked at as a stranger would. Its `readme-fleet.png` and `readme-job.png` are
+ * both themes, on a monitor, a laptop and a phone. To be looked at as a stranger would. Its `readme-fleet.png` and `readme-job.png` are
  * `fleet.png` and `job.png` of docs/images, its folder `views` is docs/images/views.
  */
 
@@ -25,7 +25,9 @@ const [FOLDER = ''] = commandLine(
 )
   .argument('[folder]', 'where they are put', '.worker-vllm/screenshots')
   .parse().processedArgs as string[];
+/** A monitor, a laptop and a phone. */
 const WIDE = { width: 1440, height: 900 };
+const LAPTOP = { width: 1280, height: 720 };
 /** Workers that are played frame by frame say that they are there this often. */
 const PING_MS = 5000;
 /** As the README has them. */
@@ -38,10 +40,14 @@ const SETTLED_MS = 1500;
 const LOOKS: Record<string, BrowserContextOptions> = {
   light: { colorScheme: 'light', viewport: WIDE },
   dark: { colorScheme: 'dark', viewport: WIDE },
-  'phone-light': { colorScheme: 'light', viewport: PHONE },
-  'phone-dark': { colorScheme: 'dark', viewport: PHONE },
+  'laptop-light': { colorScheme: 'light', viewport: LAPTOP },
+  'laptop-dark': { colorScheme: 'dark', viewport: LAPTOP },
+  'phone-light': { colorScheme: 'light', viewport: PHONE, hasTouch: true },
+  'phone-dark': { colorScheme: 'dark', viewport: PHONE, hasTouch: true },
 };
-/** Of a picture that shows all looks of a view, px. */
+/** The looks of the small picture of a view, row by row. */
+const TOGETHER = ['light', 'phone-light', 'dark', 'phone-dark'];
+/** The height of a look in it, px. */
 const HALF = WIDE.height / 2;
 
 /** A view, and what is to be done in it before it is looked at. */
@@ -85,6 +91,8 @@ async function main(): Promise<void> {
       { name: 'usage', path: 'usage?by=config_id' },
       { name: 'spend', path: 'spend' },
       { name: 'audit', path: 'audit' },
+      { name: 'alerts', path: 'alerts' },
+      { name: 'responses', path: 'responses' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
     await shoot(browser, queue.url, [{ name: 'readme-fleet', path: '' }], {
@@ -118,16 +126,16 @@ async function shootAll(
   for (const { name } of shots) await putTogether(browser, name);
 }
 
-/** All looks of a view in one small picture. */
+/** Puts the widest and the narrowest look of a view, in both themes, into one small picture. */
 async function putTogether(browser: Browser, name: string): Promise<void> {
-  const images = Object.keys(LOOKS).map((look) => {
+  const images = TOGETHER.map((look) => {
     const data = readFileSync(join(FOLDER, `${name}-${look}.png`), 'base64');
     return `<img height="${HALF}" src="data:image/png;base64,${data}">`;
   });
   const { page, close } = await openPage(browser);
   await page.setContent(
     `<div style="display: inline-grid; grid-template-columns: auto auto; gap: 8px; padding: 8px; background: #888">
-      ${[images[0], images[2], images[1], images[3]].join('')}</div>`,
+      ${images.join('')}</div>`,
   );
   const path = join(FOLDER, 'views', `${name}.jpg`);
   await page.locator('div').screenshot({ path, type: 'jpeg', quality: 72 });

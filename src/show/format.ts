@@ -107,10 +107,12 @@ export function money(dollars: Known<number>): string {
   return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
 }
 
-/** Returns the first 12 characters by which an id differs from its neighbours, as lists show it. */
+/** Returns the 12 characters by which an id differs from its neighbours, as lists show it. */
 export function shortId(id: string): string {
   const rest = behindPlace(id);
-  const short = rest.length > 12 ? `${rest.slice(0, 12)}…` : rest;
+  // The jobs of a batch differ by their lines alone.
+  const line = /\.\d{1,7}$/.exec(rest)?.[0] ?? '';
+  const short = rest.length > 12 ? `${rest.slice(0, 12 - line.length)}…${line}` : rest;
   return rest === id ? short : `…${short}`;
 }
 

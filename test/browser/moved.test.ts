@@ -93,7 +93,7 @@ it('tells of a request and of its pool how much of prompts a worker was supposed
   const pool = page.getByRole('article').filter({ hasText: config_id });
   const figure = (name: string) =>
     pool.locator('dl.rates div').filter({ has: page.getByText(name, { exact: true }) });
-  await figure('Predicted')
+  await figure('Cached, predicted')
     .getByText(/^[1-9]\d* %$/)
     .waitFor();
   await figure('Cached')

@@ -1,9 +1,16 @@
 import { count, percent } from '../../show/format.ts';
 
+interface FigureProps {
+  name: string;
+  /** A sentence about a name that does not explain itself. */
+  title?: string;
+  children: preact.ComponentChildren;
+}
+
 /** Shows one of a list of numbers, with its name. */
-export function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
+export function Figure({ name, title, children }: FigureProps) {
   return (
-    <div>
+    <div title={title}>
       <dt>{name}</dt>
       <dd class="number">{children}</dd>
     </div>

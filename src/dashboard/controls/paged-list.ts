@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, ask } from '../api.ts';
 import { fleet } from '../live.ts';
 import { repeat } from '../polled.ts';
+import { isTouched } from './window.ts';
 
 const PAGE_ROWS = 100;
 /** The most rows that the API returns at a time; shown rows beyond them stay as they were when they were read. */
@@ -10,8 +11,8 @@ const MOST_ROWS = 500;
 /** The time between two looks for news, ms. */
 const LOOK_MS = 2000;
 /**
- * New rows wait if the list is scrolled further than this, or if somebody points at a row: they would move what is
- * being read.
+ * New rows wait if the list is scrolled further than this, if somebody points at a row, or if rows are touched: they
+ * would move what is being read.
  */
 const AT_TOP_PX = 120;
 
@@ -120,7 +121,8 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
    * came in between.
    */
   const take = (page: PageOf<Row>) => {
-    if (isFirst.current || (scrollY <= AT_TOP_PX && !isPointedAt())) {
+    const isEmpty = shown.current.length === 0;
+    if (isFirst.current || isEmpty || (scrollY <= AT_TOP_PX && !isRead())) {
       isFirst.current = false;
       return show(page);
     }
@@ -163,9 +165,12 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
   };
 }
 
-/** Returns whether somebody points at a row, or has focused one: new rows above would move it. */
-function isPointedAt(): boolean {
-  return document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
+/**
+ * Returns whether somebody points at a row, or has focused one: new rows above would move it. Nobody points where rows
+ * are touched, and what a finger aims at must not move either.
+ */
+function isRead(): boolean {
+  return isTouched || document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
 }
 
 /** Returns the query with the time to which `range_ms` counts back. */

@@ -52,6 +52,16 @@ export function useStillOrder<Row>(
   return shown;
 }
 
+/**
+ * Returns the rows in the order in which the user found them when the view was opened: a new row then takes the place of
+ * one that is gone, or comes last.
+ */
+export function useFixedOrder<Row>(rows: readonly Row[], idOf: (row: Row) => string): readonly Row[] {
+  const held = useRef<readonly Row[]>([]);
+  held.current = inOrderOf(held.current, rows, idOf);
+  return held.current;
+}
+
 function inOrderOf<Row>(
   held: readonly Row[],
   rows: readonly Row[],

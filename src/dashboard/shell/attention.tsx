@@ -158,26 +158,12 @@ function Acknowledged({ item: { id, acknowledged, muted_until } }: { item: Item 
   );
 }
 
-/** The problems that a pool's panel explains. */
-const OF_A_POOL: ReadonlySet<Item['code']> = new Set([
-  'objective_missed',
-  'rollout_stopped',
-  'rollout_stuck',
-]);
-
 /** Shows the link that leads to the cause. */
 function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (worker_id !== null) {
     return (
       <a class="button" href={href(`workers/${encodeURIComponent(worker_id)}`)}>
-        {'Open worker'}
-      </a>
-    );
-  }
-  if (OF_A_POOL.has(code) && config_id !== null) {
-    return (
-      <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
-        Open the pool
+        Open worker
       </a>
     );
   }
@@ -191,7 +177,7 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (config_id === null) return null;
   return (
     <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
-      Open the queue
+      Open pool
     </a>
   );
 }

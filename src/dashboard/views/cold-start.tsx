@@ -32,11 +32,15 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
     <section class="cold-start" aria-label="Start of the container">
       <h2>Start</h2>
       <p class={isSlow ? 'warn' : 'dim'}>
-        <Time at={created} />
+        It began at <Time at={created} />
         {start.engine_healthy_ms === undefined
-          ? `, not healthy ${isOver ? 'when it ended' : `after ${format.age(toHealthy)}`}`
-          : `, healthy after ${format.duration(toHealthy)}`}
-        {expected_start_ms !== null && `; usual for this pool: ${format.duration(expected_start_ms)}`}
+          ? isOver
+            ? ' and ended before the engine was healthy'
+            : `; the engine is not healthy yet after ${format.age(toHealthy)}`
+          : `; the engine was healthy after ${format.duration(toHealthy)}`}
+        .
+        {expected_start_ms !== null &&
+          ` Starts of this pool usually take ${format.duration(expected_start_ms)}.`}
       </p>
       <ol>
         {steps.map(({ name, length, state }) => (

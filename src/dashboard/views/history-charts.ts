@@ -51,7 +51,7 @@ export function chartsOf(history: FleetHistory, now: number): CourseChart[] {
     });
   const times = (title: string, key: string): CourseChart => ({
     title,
-    note: `n ${format.many(of(`${key}_ms_n`).reduce<number>((sum, n) => sum + (n ?? 0), 0))}`,
+    note: `${format.many(of(`${key}_ms_n`).reduce<number>((sum, n) => sum + (n ?? 0), 0))} measured`,
     at,
     series: Object.entries(PERCENTILES).map(([p, draw]) => ({ name: p, values: of(`${key}_ms_${p}`), draw })),
     format: format.duration,

@@ -4,6 +4,7 @@ import { now } from '../clock.ts';
 import { JobMark } from '../controls/marks.tsx';
 import type { Column } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
+import { isNarrow } from '../controls/window.ts';
 import { WorkerLink } from '../controls/worker-link.tsx';
 import { href } from '../router.ts';
 
@@ -23,6 +24,9 @@ function Ran({ job }: { job: ListedJob }) {
   return <>{format.age(now.value - Date.parse(job.leased_at))}</>;
 }
 
+/** The height of a stored job's row, px; in a narrow window its pool stands below its id. */
+export const JOB_ROW_HEIGHT = isNarrow ? 40 : 32;
+
 /** The columns of a list of stored jobs, left to right. */
 export const JOB_COLUMNS: Column<ListedJob>[] = [
   { key: 'state', head: 'State', width: 110, narrow: 92, cell: ({ state }) => <JobMark state={state} /> },
@@ -30,18 +34,21 @@ export const JOB_COLUMNS: Column<ListedJob>[] = [
     key: 'id',
     head: 'Id',
     width: 130,
-    narrow: 98,
-    cell: ({ id }) => (
-      <a class="id" href={href(`jobs/${encodeURIComponent(id)}`)} title={id}>
-        {format.shortId(id)}
-      </a>
+    narrow: 188,
+    cell: ({ id, config_id }) => (
+      <>
+        <a class="id" href={href(`jobs/${encodeURIComponent(id)}`)} title={id}>
+          {format.shortId(id)}
+        </a>
+        <small class="when-narrow">{config_id}</small>
+      </>
     ),
   },
   {
     key: 'pool',
     head: 'Pool',
     width: 180,
-    narrow: 84,
+    drop: 5,
     cell: ({ config_id }) => <span title={config_id}>{config_id}</span>,
   },
   {
@@ -83,7 +90,7 @@ export const JOB_COLUMNS: Column<ListedJob>[] = [
   {
     key: 'worker',
     head: 'Worker',
-    width: 150,
+    width: 190,
     drop: 4,
     cell: ({ worker_id }) => <WorkerLink id={worker_id} />,
   },

@@ -9,6 +9,9 @@ const ACTIVITIES: Record<Activity, string> = {
   run: 'ran',
 };
 
+/** The share of the axis behind which a time would have no room for its text, also on a phone. */
+const LAST_TICK = 0.85;
+
 /** Shows a job's attempts to scale, each in a lane. */
 export function TimelineChart({ timeline }: { timeline: Timeline }) {
   const { from, to, lanes } = timeline;
@@ -17,11 +20,13 @@ export function TimelineChart({ timeline }: { timeline: Timeline }) {
   return (
     <figure class="timeline">
       <div class="axis" aria-hidden="true">
-        {ticksOf(length).map((tick) => (
-          <span key={tick} style={{ left: share(tick) }}>
-            {format.duration(tick)}
-          </span>
-        ))}
+        {ticksOf(length)
+          .filter((tick) => tick <= LAST_TICK * length)
+          .map((tick) => (
+            <span key={tick} style={{ left: share(tick) }}>
+              {format.duration(tick)}
+            </span>
+          ))}
       </div>
       <ol>
         {lanes.map((lane, index) => (

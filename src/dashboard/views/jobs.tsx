@@ -9,7 +9,7 @@ import { type Listed, withSince } from '../controls/paged-list.ts';
 import { fleet } from '../live.ts';
 import { href, query } from '../router.ts';
 import { maySubmit } from '../session.ts';
-import { JOB_COLUMNS } from './job-columns.tsx';
+import { JOB_COLUMNS, JOB_ROW_HEIGHT } from './job-columns.tsx';
 
 const STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'];
 const WORDS: Record<string, string> = { pending: 'waiting', leased: 'running' };
@@ -25,8 +25,6 @@ const MORE: FilterField[] = [
   { name: 'tenant', parameter: 'tenant', label: 'Token or tenant' },
   { name: 'job_type', parameter: 'job_type', label: 'Type' },
 ];
-
-const ROW_PX = 32;
 
 const JOBS: Listed<ListedJob> = {
   path: 'api/jobs',
@@ -47,7 +45,7 @@ export function JobsView() {
         label="Jobs, newest first"
         what="job"
         columns={JOB_COLUMNS}
-        rowHeight={ROW_PX}
+        rowHeight={JOB_ROW_HEIGHT}
         pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         fields={fields}
         more={MORE}

@@ -1,16 +1,15 @@
-import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { Chips } from '../controls/chips.tsx';
 import { Figure, Slots } from '../controls/figures.tsx';
-import { Still, useStillOrder } from '../controls/still.tsx';
-import { WaitingFor } from '../controls/time.tsx';
+import { Still, useFixedOrder } from '../controls/still.tsx';
+import { Age, WaitingFor } from '../controls/time.tsx';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
 import { Aliases } from './aliases.tsx';
 import { OverTime } from './over-time.tsx';
 import { PoolActions } from './pool-actions.tsx';
-import { isScaled } from './scaling.tsx';
+import { isScaled, type ScaledPool } from './scaling.tsx';
 import { SpotLine } from './spot-line.tsx';
 import { Versions } from './versions.tsx';
 
@@ -21,7 +20,6 @@ const SECONDS: Record<Span, number> = { now: 60, hour: 3600, day: 86_400 };
 
 /** Shows what waits in each pool, why, and how fast jobs are served. */
 export function QueueView() {
-  const root = useRef<HTMLElement>(null);
   const view = fleet.value;
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
@@ -30,10 +28,9 @@ export function QueueView() {
   const pools = (view?.pools ?? [])
     .filter(({ config_id }) => pool === null || config_id === pool)
     .filter(({ models }) => model === null || models.includes(model));
-  const shown = useStillOrder(root, inOrder(pools), ({ config_id }) => config_id);
   if (!view) return null;
   return (
-    <section class="view" aria-labelledby="queue-title" ref={root}>
+    <section class="view" aria-labelledby="queue-title">
       <div class="tools">
         <h1 id="queue-title">Queue</h1>
         <Chips
@@ -55,14 +52,14 @@ export function QueueView() {
           </button>
         )}
       </div>
-      {shown.length === 0 ? (
+      {pools.length === 0 ? (
         <p class="notice">
           {pool === null
             ? 'No pool is known yet. The first worker or job makes one known.'
             : `No pool ${pool} is known.`}
         </p>
       ) : (
-        shown.map((row) => <Pool key={row.config_id} pool={row} span={span} />)
+        <Pools key={`${pool} ${model}`} pools={pools} span={span} />
       )}
       {pool === null && model === null && <Aliases aliases={view.aliases ?? []} />}
       <OverTime config_id={model === null ? pool : null} model={model} />
@@ -70,7 +67,19 @@ export function QueueView() {
   );
 }
 
-/** Sorts pools: those in which jobs wait long come first, then by name. */
+/** Shows the pools in the order in which they were found: one that begins to wait moves no other. */
+function Pools({ pools, span }: { pools: PoolRow[]; span: Span }) {
+  const shown = useFixedOrder(inOrder(pools), ({ config_id }) => config_id);
+  return (
+    <>
+      {shown.map((row) => (
+        <Pool key={row.config_id} pool={row} span={span} />
+      ))}
+    </>
+  );
+}
+
+/** Sorts pools, as they are when the view is opened: those in which jobs wait long come first, then by name. */
 function inOrder(pools: PoolRow[]): PoolRow[] {
   return pools.sort(
     (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
@@ -144,9 +153,24 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
       </Still>
       <Rates rates={rates} seconds={SECONDS[span]} configId={config_id} />
       <Latency rates={rates} />
+      {isScaled(pool) && <Decision pool={pool} />}
       {isScaled(pool) && <SpotLine pool={pool} />}
       {isScaled(pool) && <Versions pool={pool} />}
     </article>
+  );
+}
+
+/** Shows what the scheduler decided last about a pool, and why. */
+function Decision({ pool: { scaling } }: { pool: ScaledPool }) {
+  if (scaling.decision === null) return null;
+  const { at, text } = scaling.decision;
+  return (
+    <p class="decision" title={text}>
+      <span class="dim">
+        Last decision, <Age at={at} /> ago:
+      </span>{' '}
+      {text}
+    </p>
   );
 }
 
@@ -155,7 +179,7 @@ function Priorities({ pool: { pending, by_priority } }: { pool: PoolRow }) {
   if (pending.waiting + pending.stored === 0) return null;
   const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
   return (
-    <p class="dim number">
+    <p class="dim">
       {format.plural(pending.waiting, 'caller')} on a connection,{' '}
       {format.plural(pending.stored, 'stored job')}
       {!isPlain &&
@@ -175,16 +199,23 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
   const failedLink = href(`jobs?state=failed&config_id=${encodeURIComponent(configId)}`);
   return (
     <dl class="rates">
-      <Figure name="In">{format.rate(submitted, seconds)}</Figure>
-      <Figure name="Out">{format.rate(ended + cancelled, seconds)}</Figure>
+      <Figure name="Came">{format.rate(submitted, seconds)}</Figure>
+      <Figure name="Ended">{format.rate(ended + cancelled, seconds)}</Figure>
       <Figure name="Succeeded">{ended === 0 ? format.UNKNOWN : format.percent(succeeded / ended)}</Figure>
       <Figure name="Failed">{failed === 0 ? '0' : <a href={failedLink}>{format.count(failed)}</a>}</Figure>
       <Figure name="Expired">{format.count(expired)}</Figure>
       <Figure name="Cancelled">{format.count(cancelled)}</Figure>
       <Figure name="Rejected">{format.count(rejected)}</Figure>
       <Figure name="Tokens in">{format.amount(tokens_in)}</Figure>
-      <Figure name="Cached">{share(tokens_cached, tokens_in)}</Figure>
-      <Figure name="Predicted">{share(tokens_predicted, tokens_in)}</Figure>
+      <Figure name="Cached" title="The share of the tokens in that engines had in their caches">
+        {share(tokens_cached, tokens_in)}
+      </Figure>
+      <Figure
+        name="Cached, predicted"
+        title="The share of the tokens in that the queue expected in the cache of the worker that it chose"
+      >
+        {share(tokens_predicted, tokens_in)}
+      </Figure>
       <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
     </dl>
   );
@@ -208,7 +239,7 @@ function Latency({ rates: { wait_ms, first_token_ms } }: { rates: PoolRates }) {
             p99
           </th>
           <th scope="col" class="number">
-            <abbr title="how many were measured">n</abbr>
+            <abbr title="How many were measured">count</abbr>
           </th>
         </tr>
       </thead>

@@ -30,8 +30,14 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
             <th scope="col" class="number">
               This worker
             </th>
+            <th scope="col" class="number of">
+              Requests
+            </th>
             <th scope="col" class="number">
               Rest of <span class="breaks">{configId}</span>
+            </th>
+            <th scope="col" class="number of">
+              Requests
             </th>
             <th scope="col">Compared</th>
           </tr>
@@ -40,8 +46,8 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
           {measures.map((measure) => (
             <tr key={measure.name}>
               <th scope="row">{measure.name}</th>
-              <SideCell side={measure.worker} kind={measure.kind} />
-              <SideCell side={measure.pool} kind={measure.kind} />
+              <SideCells side={measure.worker} kind={measure.kind} />
+              <SideCells side={measure.pool} kind={measure.kind} />
               <td class={measure.isWorse ? 'warn' : ''}>{comparison(measure)}</td>
             </tr>
           ))}
@@ -55,11 +61,13 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
   );
 }
 
-function SideCell({ side: { value, n }, kind }: { side: Side; kind: Measure['kind'] }) {
+/** Shows a value, and how many requests it is of. */
+function SideCells({ side: { value, n }, kind }: { side: Side; kind: Measure['kind'] }) {
   return (
-    <td class="number">
-      {FORMATS[kind](value)} <span class="dim number">n {format.count(n)}</span>
-    </td>
+    <>
+      <td class="number">{FORMATS[kind](value)}</td>
+      <td class="number dim of">{format.count(n)}</td>
+    </>
   );
 }
 

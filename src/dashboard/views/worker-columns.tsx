@@ -194,7 +194,7 @@ function Doing({ worker }: { worker: WorkerRow }) {
           )}
         </>
       ) : (
-        <small class={state === 'error' ? 'warn' : undefined} title={error?.message}>
+        <small class={state === 'error' ? 'bad' : undefined} title={error?.message}>
           {state === 'error'
             ? error?.message
             : state === 'lost'

@@ -16,7 +16,7 @@ import { ownFailure, usePolled } from '../polled.ts';
 import { go, href } from '../router.ts';
 import { isAdmin } from '../session.ts';
 import { ColdStart } from './cold-start.tsx';
-import { JOB_COLUMNS } from './job-columns.tsx';
+import { JOB_COLUMNS, JOB_ROW_HEIGHT } from './job-columns.tsx';
 import { AgainstPool } from './worker-beside-pool.tsx';
 import { WorkerCharts } from './worker-charts.tsx';
 import { StartOf, shareOf } from './worker-columns.tsx';
@@ -121,7 +121,8 @@ function Facts({ worker }: { worker: WorkerRow }) {
     ['Slots', worker.slots === null ? null : <Slots running={worker.running} slots={worker.slots} />],
     [
       'In the engine',
-      `${format.count(worker.engine_running)} running, ${format.count(worker.engine_waiting)} in line`,
+      worker.engine_running !== null &&
+        `${format.count(worker.engine_running)} running, ${format.count(worker.engine_waiting)} in line`,
     ],
     ['KV cache', format.percent(kv_cache_usage)],
     ...prefillFacts(worker),
@@ -132,8 +133,11 @@ function Facts({ worker }: { worker: WorkerRow }) {
     ['Missed renewals of leases', format.count(missed_renewals)],
     ['Results not yet acknowledged', format.bytes(spool_bytes)],
     ['Engine', engine && `${engine} ${engine_version ?? ''}`],
-    ['Version', version],
-    ['Worker', worker_version && `${worker_version}${protocol === 'base' ? ', base protocol' : ''}`],
+    ["Version of the pool's file", version],
+    [
+      "The worker's program",
+      worker_version && `${worker_version}${protocol === 'base' ? ', base protocol' : ''}`,
+    ],
     ['Host', host],
   ];
   return (
@@ -147,7 +151,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
         ))}
         {worker.gpus.map((gpu, i) => (
           // GPUs have no id, so their index is the key.
-          <div key={i}>
+          <div key={i} class="gpu">
             <dt title={gpu.name}>
               GPU {i} {gpu.name && `· ${shortGpuName(gpu.name)}`}
             </dt>
@@ -209,7 +213,6 @@ function HeartbeatAge({ at, intervalMs }: { at: number; intervalMs: number | nul
 
 const SHOWN = 20;
 const REFRESH_MS = 5000;
-const ROW_HEIGHT = 32;
 
 /** The columns without pool and worker, since all jobs are of one worker. */
 const COLUMNS = JOB_COLUMNS.filter(({ key }) => key !== 'pool' && key !== 'worker');
@@ -234,7 +237,7 @@ function WorkerJobs({ workerId }: { workerId: string }) {
           label="Stored jobs of this worker"
           columns={COLUMNS}
           rows={data.jobs}
-          rowHeight={ROW_HEIGHT}
+          rowHeight={JOB_ROW_HEIGHT}
           idOf={({ id }) => id}
           pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         />

@@ -100,6 +100,8 @@ describe('formats of the page', () => {
     expect(format.shortId('job-123')).toBe('job-123');
     // Every id of a job in this queue begins with these nine characters.
     expect(format.shortId('job_1RjCC0192f1c8-77aa-7d1e-8abc-0123456789ab')).toBe('…0192f1c8-77a…');
+    // The jobs of a batch differ by their lines alone.
+    expect(format.shortId('batch_1RjCCLcMZbkUziTV35Esf6DRyep6P.417')).toBe('…LcMZbkUz….417');
     expect(format.plural(1, 'worker')).toBe('1 worker');
     expect(format.plural(1200, 'worker')).toBe('1,200 workers');
   });
