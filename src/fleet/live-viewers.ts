@@ -114,7 +114,7 @@ export class LiveViewers {
       else next = Math.min(next, expiresAt);
     }
     if (next < Number.POSITIVE_INFINITY) alarm.set(next);
-    else if (alarm.get() !== null) alarm.clear();
+    else alarm.clear();
   }
 
   /** Closes the sockets of a sign-in that has ended. */

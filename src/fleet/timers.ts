@@ -12,7 +12,10 @@ export class Alarms {
     this.#alarm = alarm;
   }
 
-  /** Makes the alarm of one part. An alarm set before the object started may have been for any part. */
+  /**
+   * Makes the alarm of one part. An alarm set before the object started may have been for any part: it is due for each,
+   * and none takes it for its own.
+   */
   part(): Alarm & { isDue(now: number): boolean } {
     const part = new Part(this.#alarm.get(), () => this.#setEarliest());
     this.#parts.push(part);
@@ -20,7 +23,7 @@ export class Alarms {
   }
 
   #setEarliest(): void {
-    const times = this.#parts.flatMap((part) => part.get() ?? []);
+    const times = this.#parts.flatMap((part) => part.rings() ?? []);
     const earliest = times.length === 0 ? null : Math.min(...times);
     if (earliest === this.#alarm.get()) return;
     if (earliest === null) this.#alarm.clear();
@@ -29,12 +32,19 @@ export class Alarms {
 }
 
 class Part implements Alarm {
-  #at: number | null;
+  #at: number | null = null;
+  /** The alarm that the object had when it started, until this part sets or clears its own. */
+  #before: number | null;
   readonly #changed: () => void;
 
-  constructor(at: number | null, changed: () => void) {
-    this.#at = at;
+  constructor(before: number | null, changed: () => void) {
+    this.#before = before;
     this.#changed = changed;
+  }
+
+  /** Returns when this part may be due next, epoch ms; null: never. */
+  rings(): number | null {
+    return this.#at ?? this.#before;
   }
 
   get(): number | null {
@@ -43,17 +53,21 @@ class Part implements Alarm {
 
   set(atMs: number): void {
     // Stored alarms have whole ms: an alarm that rang early would be due for no part, and would not be set again.
-    this.#at = Math.ceil(atMs);
-    this.#changed();
+    this.#change(Math.ceil(atMs));
   }
 
   clear(): void {
-    this.#at = null;
-    this.#changed();
+    this.#change(null);
   }
 
   isDue(now: number): boolean {
-    return this.#at !== null && this.#at <= now;
+    const at = this.rings();
+    return at !== null && at <= now;
+  }
+
+  #change(at: number | null): void {
+    [this.#at, this.#before] = [at, null];
+    this.#changed();
   }
 }
 

@@ -7,8 +7,24 @@ import { until } from '../../support/poll.ts';
 
 let fleet: HeldObject<FleetObject>;
 
+/** Alerts are told once a problem has lasted for three seconds. */
+const BINDINGS = { ALERT_URL: 'https://alerts.example.com/x', ALERT_SETTLED_SECONDS: '3' };
+/** What the receiver of alerts was sent. */
+let told: string[] = [];
+const post = async (_url: string | URL | Request, { body }: RequestInit = {}) => {
+  told.push(String(body));
+  return new Response();
+};
+
+
+/** The workers at whose connections the queue was asked to look. */
+let looked: string[] = [];
 const others = {
-  queue: () => ({ tellFleet: async () => {}, cordon: async () => ({}) }),
+  queue: () => ({
+    tellFleet: async () => {},
+    cordon: async () => ({}),
+    closeSilent: async (ids: string[]) => void looked.push(...ids),
+  }),
   batches: () => ({ backlog: async () => [] }),
   fleet: () => ({ signedIn: async () => null }),
 };
@@ -18,10 +34,11 @@ const made = (host: ObjectHost<never>) =>
     host as ConstructorParameters<typeof FleetObject>[0],
     {},
     others,
-    alertingWith({}, { post: () => fetch, mail: null }),
+    alertingWith(BINDINGS, { post: () => post, mail: null }),
   );
 
 beforeEach(async () => {
+  [looked, told] = [[], []];
   fleet = await holdObject(FleetObject, made);
 });
 afterEach(() => fleet.end());
@@ -37,6 +54,15 @@ describe('the object of a fleet', () => {
     await fleet.ask.heartbeat({ instance_id: 'w1', status: 'running' });
     const isSaved = () => fleet.host().sql.exec('SELECT 1 FROM workers').length > 0;
     await until(isSaved, 'the worker is saved');
+  });
+
+  it('tells of problems after a restart, though what is set is an alarm of another part', async () => {
+    await fleet.ask.heartbeat({ instance_id: 'w1', status: 'stopping' });
+    const alarmIn = () => (fleet.host().alarm.get() ?? 0) - Date.now();
+    await until(() => alarmIn() > 30_000, 'no problem is awaited any more');
+    await fleet.setClockBack();
+    await fleet.ask.heartbeat({ instance_id: 'w2', status: 'error', error_message: 'no fan' });
+    await until(() => told.some((text) => text.includes('no fan')), 'the problem is told');
   });
 
   it('takes 1,000 viewers, and tells the next one to poll', async () => {
