@@ -28,6 +28,7 @@ import type {
   FleetEvent,
   Forgotten,
   HistoryRange,
+  Machine,
   PoolChoice,
   PoolStart,
   QueueShare,
@@ -197,6 +198,12 @@ export class Fleet {
   /** Whether the queue has reported all of its numbers since this object started. */
   get hasShare(): boolean {
     return this.#hasShare;
+  }
+
+  /** Lists the machines whose workers are connected; before the queue has reported, those that may be. */
+  connected(): Machine[] {
+    const all = [...this.machines.heard()];
+    return all.filter(({ session, disconnected }) => (this.#hasShare ? session : !disconnected));
   }
 
   /** Stores the newest heartbeats, history, log lines and samples in one commit, and deletes what is too old. */

@@ -32,6 +32,7 @@ import type {
   TelemetryBatch,
 } from './rpc.ts';
 import { Scheduling } from './scheduling.ts';
+import { SilenceWatch } from './silence.ts';
 import { Alarms, SaveTimer } from './timers.ts';
 
 /** News, log lines and samples wait up to this long, ms, so that several are stored together. */
@@ -80,11 +81,13 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   /** The running request for all of the queue's numbers. */
   #asking: Promise<void> | null = null;
   readonly #scheduling: Scheduling;
+  readonly #silence: SilenceWatch;
   /** The parts of the object's one alarm; each is used as if it were the only one. */
   readonly #fleetAlarm: ReturnType<Alarms['part']>;
   readonly #schedulingAlarm: ReturnType<Alarms['part']>;
   readonly #alertAlarm: ReturnType<Alarms['part']>;
   readonly #viewerAlarm: ReturnType<Alarms['part']>;
+  readonly #silenceAlarm: ReturnType<Alarms['part']>;
   readonly #saving: SaveTimer;
 
   constructor(
@@ -104,6 +107,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#schedulingAlarm = alarms.part();
     this.#alertAlarm = alarms.part();
     this.#viewerAlarm = alarms.part();
+    this.#silenceAlarm = alarms.part();
     const settings = completeQueueSettings(settingsFromBindings(bindings));
     this.#fleet = new Fleet(
       {
@@ -128,6 +132,13 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       after,
       log: (level, message, error) => host.log(level, message, { queue_id: queueId, error: String(error) }),
     });
+    this.#silence = new SilenceWatch({
+      connected: () => this.#fleet.connected(),
+      ensureShare: () => this.#ensureShare(),
+      closeSilent: (ids) => objects.queue(queueId).closeSilent(ids),
+      alarm: this.#silenceAlarm,
+      now,
+    });
     this.#viewers = new LiveViewers({
       sockets: () => host.sockets(),
       view: this.#fleet.view,
@@ -143,6 +154,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   async heartbeat(beat: Heartbeat): Promise<void> {
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
+    this.#silence.heard();
     this.#alerting.heard();
     this.#viewers.changed();
   }
@@ -238,6 +250,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     const isAlertDue = this.#alertAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
     if (this.#viewerAlarm.isDue(now)) this.#viewers.closeExpired();
+    if (this.#silenceAlarm.isDue(now)) this.#host.background(this.#silence.onAlarm().catch(() => {}));
     if (isAlertDue) await this.#alerting.onAlarm();
     if (!isSchedulingDue) return;
     await this.#ensureShare();

@@ -104,6 +104,11 @@ export interface QueueTells {
    * @param shares the new versions of pools that get a part of their pools' requests alone
    */
   cordon(workerIds: string[], shares?: CanaryShare[]): Promise<Record<string, number>>;
+  /**
+   * Closes the connections of those of these workers from which nothing has been heard for so long that they are gone,
+   * by the rule by which the queue looks at a worker before it gives it a job. Ids of others are passed over.
+   */
+  closeSilent(workerIds: string[]): Promise<void>;
 }
 
 export interface RefusedWorker {

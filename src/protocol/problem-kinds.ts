@@ -10,6 +10,7 @@ export const ALERT_KINDS = [
   'jobs_wait',
   'worker_error',
   'worker_lost',
+  'heartbeats_missing',
   'start_slow',
   'engine_backlog',
   'token_refused',

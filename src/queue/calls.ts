@@ -1,4 +1,5 @@
 import type { Answered, Exposed } from '../durable/calls.ts';
+import { closeSilent } from './attempts/connection.ts';
 import {
   filesKeptUntil,
   mayHaveResult,
@@ -31,6 +32,7 @@ import { awaitsStart, takeStarts, waitingLines } from './waiting.ts';
 export const EXPOSED_COMMANDS = {
   actOnJobs,
   cancel,
+  closeSilent,
   endTokens,
   eraseContents,
   note,

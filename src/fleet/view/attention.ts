@@ -11,7 +11,7 @@ import { heldBack, nearestLaunch } from './pool-start.ts';
 import { type Finding, type Problem, type ScalingShown, scalingItems, withId } from './scaling-attention.ts';
 import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
-import { lastHeard, startTimes } from './worker-row.ts';
+import { isReady, lastHeard, startTimes, withoutHeartbeats } from './worker-row.ts';
 
 /** A start is slow when it takes this many times the usual duration, and at least SLOW_START_MS longer. */
 const SLOW_START = 1.5;
@@ -144,6 +144,7 @@ function itemOf(worker: WorkerRow, now: number): Item | null {
   }
   if (state === 'lost' || state === 'late') return missing(worker, now);
   if (state === 'starting' || state === 'loading') return slowStart(worker, now);
+  if (isReady(state)) return unheard(worker, now);
   if (state !== 'paused') return null;
   return {
     code: 'engine_backlog',
@@ -164,6 +165,19 @@ function missing(worker: WorkerRow, now: number): Item | null {
     severity: 'warning',
     text: `${id} has not been heard of for ${span(now - lastHeard(worker, now))}; it ${worker.was_doing}${how}.`,
     advice: 'Look at its machine. Jobs that it ran were given to others.',
+  };
+}
+
+/** Reports a worker that answers on its connection while its heartbeats do not come. */
+function unheard(worker: WorkerRow, now: number): Item | null {
+  const silentMs = withoutHeartbeats(worker, now);
+  if (silentMs === null) return null;
+  return {
+    code: 'heartbeats_missing',
+    severity: 'warning',
+    text: `${workerName(worker.worker_id)} takes jobs, but has sent no heartbeat for ${span(silentMs)}.`,
+    advice: 'Its log says why they do not arrive. Until they do, what is shown of its engine is old.',
+    since: now - silentMs,
   };
 }
 
@@ -230,6 +244,7 @@ const WORST_FIRST: Attention['code'][] = [
   'provider_silent',
   'rollout_stopped',
   'rollout_stuck',
+  'heartbeats_missing',
   'start_slow',
   'engine_backlog',
   'token_refused',

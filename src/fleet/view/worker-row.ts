@@ -13,7 +13,7 @@ import { counted, firstLine, percent, span } from './words.ts';
 /** The heartbeat interval of workers that do not report it, as in the base protocol. */
 const USUAL_INTERVAL_MS = 60_000;
 /** A heartbeat is late after this many intervals: one, and a tolerance for the network. */
-const LATE_INTERVALS = 1.25;
+export const LATE_INTERVALS = 1.25;
 const LOST_INTERVALS = 3;
 /** A worker that reported a failure and has been silent since is in error for this long, ms; then it is lost. */
 const ERROR_STANDS_MS = 3_600_000;
@@ -167,6 +167,18 @@ function wasDoing({ heartbeat, was_running, disconnected }: Machine): string {
   const { phase, progress } = heartbeat ?? {};
   if (phase === undefined || phase === 'ready') return 'was starting';
   return progress === undefined ? `was loading (${phase})` : `was loading (${phase}, ${percent(progress)})`;
+}
+
+/**
+ * Returns for how long no heartbeat has come of a connected worker that sends them, ms, once that is three intervals;
+ * else null.
+ */
+export function withoutHeartbeats(row: WorkerRow, now: number): number | null {
+  const { heartbeat_at, heartbeat_interval_ms, connected_at } = row;
+  if (heartbeat_at === null || heartbeat_interval_ms === null || connected_at === null) return null;
+  // The newest heartbeat may be from before the connection.
+  const dueMs = now - Math.max(heartbeat_at, connected_at);
+  return dueMs > LOST_INTERVALS * heartbeat_interval_ms ? now - heartbeat_at : null;
 }
 
 /** Returns whether a worker in this state takes jobs. */

@@ -46,7 +46,8 @@ export function loseConnection(core: Core, connection: Connection, reason: strin
  * worker's pings by itself, so its pings prove nothing here; only renewals of its leases do.
  *
  * The queue looks for half-open sockets before it fills a slot, in its tick while callers wait, and in its alarm while
- * extended workers hold stored jobs; so an idle queue stays asleep.
+ * extended workers hold stored jobs; so an idle queue stays asleep. The fleet object has it look at workers whose
+ * heartbeats are late.
  */
 
 /** Returns the time after which a silent extended peer counts as gone, ms. */
@@ -67,14 +68,28 @@ export function closeHalfOpen(core: Core): void {
   for (const worker of core.workers.all()) closeIfHalfOpen(core, worker);
 }
 
-/**
- * Handles a worker that let a lease run out. An extended peer gets no jobs until it says something. A base worker that
- * is idle never says anything: after a whole lease of silence the queue closes its socket, and a base worker that lives
- * dials again.
- */
+/** Closes the sockets of those of these workers that are gone; of the others nothing changes. */
+export function closeSilent(core: Core, workerIds: readonly string[]): void {
+  for (const id of workerIds) {
+    const worker = core.workers.byId(id);
+    if (!worker) continue;
+    if (profileOf(worker).pingsAreHeard) closeIfHalfOpen(core, worker);
+    else closeIfSilent(core, worker);
+  }
+}
+
+/** Handles a worker that let a lease run out. An extended peer gets no jobs until it says something. */
 export function leaseRanOut(core: Core, worker: Worker): void {
   if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;
-  else if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
+  else closeIfSilent(core, worker);
+}
+
+/**
+ * Closes the socket of a base worker after a whole lease of silence. One that is idle never says anything, but one that
+ * lives dials again.
+ */
+function closeIfSilent(core: Core, worker: Worker): void {
+  if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
 }
 
 /**

@@ -135,6 +135,31 @@ describe('what needs attention', () => {
     expect(codes(fleet)).toEqual([]);
   });
 
+  it('is a worker that takes jobs while its heartbeats do not come, from three intervals on', () => {
+    const fleet = new FleetHarness();
+    fleet.heartbeat('w', { config_id: 'cfg' });
+    fleet.advance(600);
+    connect(fleet, 'w');
+    fleet.advance(180);
+    expect(codes(fleet)).toEqual([]);
+    fleet.advance(1);
+    expect(only(fleet)).toMatchObject({
+      code: 'heartbeats_missing',
+      severity: 'warning',
+      worker_id: 'w',
+      text: 'w takes jobs, but has sent no heartbeat for 13 min.',
+    });
+    fleet.heartbeat('w', { config_id: 'cfg' });
+    expect(codes(fleet)).toEqual([]);
+  });
+
+  it('is no worker that never sent a heartbeat', () => {
+    const fleet = new FleetHarness();
+    connect(fleet, 'w');
+    fleet.advance(3600);
+    expect(codes(fleet)).toEqual([]);
+  });
+
   it('is no worker that is lost because its machine was taken away', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w', { running: 3 });

@@ -16,7 +16,6 @@ const post = async (_url: string | URL | Request, { body }: RequestInit = {}) =>
   return new Response();
 };
 
-
 /** The workers at whose connections the queue was asked to look. */
 let looked: string[] = [];
 const others = {

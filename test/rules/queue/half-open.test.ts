@@ -106,6 +106,41 @@ describe('a worker whose network is gone without a word', () => {
   });
 });
 
+describe('a worker whose heartbeats are late at an idle queue', () => {
+  it('loses its socket if its pings have stopped too', () => {
+    const queue = new QueueHarness();
+    const silent = queue.worker('silent');
+    const alive = queue.worker('alive');
+    silent.goSilent();
+    queue.nowMs += (LIMIT_S - 1) * 1000;
+    queue.queue.do('closeSilent', ['silent', 'alive', 'nobody']);
+    expect(silent.closed).toBeNull();
+    queue.nowMs += 1000;
+    queue.queue.do('closeSilent', ['silent', 'alive', 'nobody']);
+    expect(silent.closed).toMatchObject({ code: 1001 });
+    expect(alive.closed).toBeNull();
+    expect(
+      queue.fleet.workers().map(({ worker_id, disconnected }) => [worker_id, disconnected?.reason]),
+    ).toEqual([
+      ['alive', undefined],
+      ['silent', 'nothing heard for two ping periods'],
+    ]);
+  });
+
+  it('loses its socket after a whole lease of silence if it is a base worker, and keeps its jobs until then', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    worker.goSilent();
+    queue.nowMs += 299_000;
+    queue.queue.do('closeSilent', ['old']);
+    expect([worker.closed, queue.state(id)]).toEqual([null, 'leased']);
+    queue.nowMs += 1000;
+    queue.queue.do('closeSilent', ['old']);
+    expect(worker.closed).toMatchObject({ code: 1001 });
+  });
+});
+
 describe('a silent base worker', () => {
   it('keeps its socket: its pings are answered elsewhere, its lease alone tells', () => {
     const queue = new QueueHarness();
