@@ -103,8 +103,15 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/projections/usage.ts',
-    line: 'const wasted = Math.max(0, tokensOf(usage) - this.#book.keptOf(fence));',
+    line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',
     becomes: 'const wasted = tokensOf(usage);',
+  },
+  {
+    name: 'moving: what a caller was given before a restart is wasted too',
+    file: 'src/queue/projections/usage.ts',
+    line: 'isEarlier ? this.#book.keptEarlier(job.id) :',
+    becomes: 'isEarlier ? 0 :',
+    first_seed: 20_340,
   },
   {
     name: 'moving: a moved answer in tokens is asked for without its limit',

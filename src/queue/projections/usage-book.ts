@@ -82,6 +82,8 @@ export class UsageBook extends WriteBehind implements Projection {
    * them.
    */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
+  /** The same of attempts that an earlier process of the queue gave to workers, by job id. */
+  readonly #keptEarlier = new Newest<string, number>(MOST_REMEMBERED);
   /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** The usage of the newest cancelled stored jobs, by job id. */
@@ -169,7 +171,10 @@ export class UsageBook extends WriteBehind implements Projection {
     const givenUp = this.#givenUpOf.get(jobId);
     if (givenUp) givenUp.kept = kept;
     this.#givenUpOf.delete(jobId);
-    if (counted === undefined) return;
+    if (counted === undefined) {
+      if (!givenUp && kept > 0) this.#keptEarlier.set(jobId, kept);
+      return;
+    }
     const { key, amounts } = counted.entry;
     const takenBack = Object.fromEntries(REPORTED_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
@@ -185,6 +190,11 @@ export class UsageBook extends WriteBehind implements Projection {
   /** Returns how many tokens an attempt used and left to the next one. */
   keptOf(fence: number): number {
     return this.#kept.get(fence) ?? 0;
+  }
+
+  /** Returns the same of a waiting job's attempts from before the queue restarted. */
+  keptEarlier(jobId: string): number {
+    return this.#keptEarlier.get(jobId) ?? 0;
   }
 
   hasEnded(fence: number): boolean {

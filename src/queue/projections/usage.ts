@@ -157,7 +157,9 @@ export class UsageCounter implements Projection {
   /** Counts as wasted the tokens of an attempt that no caller gets, except those from which the next attempt goes on. */
   #countWasted(job: Job, fence: number, usage: Usage | undefined): void {
     if (usage === undefined || this.#book.isCounted(fence)) return;
-    const wasted = Math.max(0, tokensOf(usage) - this.#book.keptOf(fence));
+    const isEarlier = this.#core.fences.isEarlier(fence) && job.mode === 'waiting';
+    const kept = isEarlier ? this.#book.keptEarlier(job.id) : this.#book.keptOf(fence);
+    const wasted = Math.max(0, tokensOf(usage) - kept);
     this.#book.gather({ key: keyOf(this.#core, job, usage), amounts: { wasted } }, fence);
     // The command of a stored job has a commit, so the count is written with it.
     if (job.mode === 'stored') this.#book.write();

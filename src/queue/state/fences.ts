@@ -12,6 +12,7 @@ const BLOCK = 65_536;
  */
 export class Fences {
   readonly #sql: Sql;
+  #first = Number.POSITIVE_INFINITY;
   #next = 0;
   #end = 0;
 
@@ -23,8 +24,14 @@ export class Fences {
     if (this.#next === this.#end) {
       this.#next = reserveFences(this.#sql, BLOCK);
       this.#end = this.#next + BLOCK;
+      this.#first = Math.min(this.#first, this.#next);
     }
     return this.#next++;
+  }
+
+  /** Says whether an earlier process of the queue handed this token out. */
+  isEarlier(fence: number): boolean {
+    return fence < this.#first;
   }
 }
 

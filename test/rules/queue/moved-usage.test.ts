@@ -50,4 +50,23 @@ describe('usage of an answer that moved', () => {
     queue.say(back, { type: 'job_result', job_id: 'a', fence_token, result: {}, usage: FIRST });
     expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
   });
+
+  it('is so after a restart, whichever of the worker and the gateway is heard first', () => {
+    for (const isWorkerFirst of [true, false]) {
+      const queue = new QueueHarness();
+      const first = queue.worker('first');
+      queue.request({ job_id: 'a' });
+      const { fence_token, account } = first.lastJob();
+      queue.restart();
+      const back = queue.worker('first', { jobs: [{ job_id: 'a', fence_token }] });
+      const other = queue.worker('other');
+      const error = { type: 'job_error', error: 'gone', code: 'engine_died', retryable: true };
+      const ends = () => queue.say(back, { ...error, job_id: 'a', fence_token, account, usage: FIRST });
+      if (isWorkerFirst) ends();
+      queue.request({ job_id: 'a', moved: MOVED });
+      if (!isWorkerFirst) ends();
+      end(queue, other, { type: 'job_result', result: {}, usage: WHOLE });
+      expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
+    }
+  });
 });
