@@ -51,15 +51,22 @@ async function started(pool: string, env: NodeJS.ProcessEnv = {}): Promise<Worke
   return await readyWorker(url, pool, optionsOf(pool, env, model, server));
 }
 
-/** The exit code and the output of a worker whose engine cannot start. */
+/**
+ * The exit code and the output of a worker whose engine cannot start. llama.cpp may lose its last lines when it ends
+ * (docs/engines.md): the worker then knows no cause, and is started again, as a platform would.
+ */
 async function failing(
   pool: string,
   env: NodeJS.ProcessEnv,
 ): Promise<{ code: number | null; output: string }> {
   const { server, model } = await ensureLlama();
-  const { process } = await startWorker(url, pool, optionsOf(pool, env, model, server));
-  const { code } = await process.exited;
-  return { code, output: process.output() };
+  return await until(async () => {
+    const { process } = await startWorker(url, pool, optionsOf(pool, env, model, server));
+    const { code } = await process.exited;
+    const output = process.output();
+    if (code === EXIT.engineFailedToStart) throw new Error(output);
+    return { code, output };
+  }, 'llama.cpp says why it does not start');
 }
 
 const client = () => new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
