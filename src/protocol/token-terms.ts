@@ -106,7 +106,7 @@ export function termsText({ limits, weight, default_priority, highest_priority, 
     highest_priority && `priority up to ${highest_priority}`,
     weight && weight !== 1 && `weight ${weight}`,
     of.store && STORE_WORDS[of.store],
-    of.stored_bytes && `${of.stored_bytes} bytes stored`,
+    of.stored_bytes && `${grouped(of.stored_bytes)} bytes stored`,
     of.keep != null && (of.keep ? 'requests kept' : 'requests never kept'),
   ];
   return texts.filter(Boolean).join(', ') || 'none';
@@ -122,6 +122,11 @@ function ratesText(limits: RateLimits): string {
     const { unit, short } = LIMITS[name];
     const amount = limits[name];
     if (!amount) return [];
-    return unit === 'dollars' ? `$${amount}${short}` : `${amount} ${short}`;
+    return unit === 'dollars' ? `$${grouped(amount)}${short}` : `${grouped(amount)} ${short}`;
   }).join(', ');
+}
+
+/** Returns a number whose digits can be counted: `50,000,000`. */
+function grouped(amount: number): string {
+  return amount.toLocaleString('en-US');
 }

@@ -120,7 +120,7 @@ describe('signing in', () => {
     const statusOf = async (token: string) =>
       (await fetch(`${queue.url}/v1/models`, { headers: { authorization: `Bearer ${token}` } })).status;
     const shown = async () =>
-      /wv_[\w-]{43}/.exec((await page.locator('[role=status].notice').textContent()) ?? '')?.[0] ?? '';
+      /wv_[\w-]{43}/.exec((await page.locator('[role=status].panel').textContent()) ?? '')?.[0] ?? '';
     await page.getByRole('link', { name: 'Tokens', exact: true }).click();
     // The list comes first; what makes a token is behind a button.
     await page.getByText('in QUEUE_TOKENS').first().waitFor();
@@ -135,7 +135,7 @@ describe('signing in', () => {
     await page.getByLabel('Its responses are').selectOption('never stored');
     await page.getByText('Limits, budgets and priorities').click();
     await page.getByLabel('Name', { exact: true }).fill('team-a');
-    await page.getByLabel('Tenant, its name unless set').fill('research');
+    await page.getByLabel("Tenant, the token's name unless set").fill('research');
     await page.getByLabel('Models, all unless named').fill('qwen-*');
     await page.getByLabel('Dollars a day, at most').fill('2.5');
     await page.getByText('Budgets of its tenant').click();
@@ -147,7 +147,7 @@ describe('signing in', () => {
     const first = await shown();
     expect(await statusOf(first)).toBe(200);
     expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(
-      /submit[\s\S]*research[\s\S]*qwen-\*[\s\S]*\$2\.5\/day, its tenant: 5000000 tokens\/month, \$90\/month/,
+      /submit[\s\S]*research[\s\S]*qwen-\*[\s\S]*\$2\.5\/day, its tenant: 5,000,000 tokens\/month, \$90\/month/,
     );
     const limits = await fetch(`${queue.url}/api/limits`, {
       headers: { authorization: 'Bearer readers-token' },
@@ -160,7 +160,7 @@ describe('signing in', () => {
     });
     await page.getByRole('button', { name: 'Change team-a' }).click();
     const form = page.getByRole('form', { name: 'Change the token team-a' });
-    expect(await form.getByLabel('Tenant, its name unless set').inputValue()).toBe('research');
+    expect(await form.getByLabel("Tenant, the token's name unless set").inputValue()).toBe('research');
     expect(await form.getByLabel('Tokens a month, of the tenant').inputValue()).toBe('5000000');
     await form.getByLabel('Requests a minute, at most').fill('7');
     await form.getByLabel('Dollars a day, at most').fill('');
@@ -191,6 +191,8 @@ describe('signing in', () => {
       return own?.requests_per_minute.limit === 7 && own.dollars_per_day.limit === null;
     }, 'the queue has been told');
     await page.getByRole('button', { name: 'Rotate team-a' }).click();
+    expect(await statusOf(first), 'nothing is done before it is said twice').toBe(200);
+    await page.getByRole('button', { name: 'Rotate team-a, yes' }).click();
     await until(async () => (await shown()) !== first, 'another one is shown');
     expect([await statusOf(first), await statusOf(await shown())]).toEqual([401, 200]);
     await page.getByRole('button', { name: 'Revoke team-a' }).click();

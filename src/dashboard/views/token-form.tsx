@@ -46,10 +46,14 @@ const NUMBERS = [
 const OWN_NUMBERS = ['weight', 'default_priority', 'highest_priority', 'stored_bytes'] as const;
 
 /** The words for each choice of whether a token's requests are kept, where the queue keeps any. */
-const KEEPS = { '': 'kept as the queue keeps others', true: 'kept with their answers', false: 'never kept' };
+const KEEPS = { '': 'kept as QUEUE_KEEP_REQUESTS says', true: 'kept', false: 'never kept' };
 
 /** The words for each choice of what a token may store of its responses. */
-const STORES = { '': 'stored unless it says no', off: 'stored if it says so', deny: 'never stored' };
+const STORES = {
+  '': 'stored unless a request says no',
+  off: 'stored if a request says so',
+  deny: 'never stored',
+};
 
 /** The fields of comma-separated lists. */
 const LISTS = [
@@ -112,6 +116,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
       aria-label={token === null ? 'Make a token' : `Change the token ${token.name}`}
       onSubmit={submit}
     >
+      <h2>{token === null ? 'Make a token' : `Change ${token.name}`}</h2>
       <label>
         <span>Name</span>
         <input
@@ -132,7 +137,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
         <summary>Tenant, models and routes</summary>
         <div>
           <label>
-            <span>Tenant, its name unless set</span>
+            <span>Tenant, the token's name unless set</span>
             <input name="tenant" maxLength={256} autocomplete="off" defaultValue={tenantOf(token)} />
           </label>
           {LISTS.map(({ name, label, placeholder }) => (
@@ -153,7 +158,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
             chosen={token?.store === 'allow' ? '' : (token?.store ?? '')}
           />
           <Choice
-            label="Its requests are"
+            label="Its requests and answers are"
             name="keep"
             options={KEEPS}
             chosen={token?.keep == null ? '' : String(token.keep)}

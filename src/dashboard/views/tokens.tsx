@@ -1,15 +1,18 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { termsText } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
-import { Command, CopyButton, Problem, useAction } from '../controls/action.tsx';
+import { now } from '../clock.ts';
+import { Command, Problem, useAction } from '../controls/action.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import { Age, Time } from '../controls/time.tsx';
+import { isNarrow } from '../controls/window.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { isAdmin, session } from '../session.ts';
 import { TokenForm } from './token-form.tsx';
 
-const ROW_HEIGHT = 40;
+/** Rows have room for two lines of text; on a phone a name has two lines below it. */
+const ROW_HEIGHT = isNarrow ? 64 : 44;
 const LOOK_MS = 5000;
 
 /** Shows who may use the queue: tokens, what they may do, and when each was last used. */
@@ -20,6 +23,7 @@ export function TokensView() {
   const [isMaking, setMaking] = useState(false);
   /** The token of the folder whose commands are shown. */
   const [commanded, setCommanded] = useState<string | null>(null);
+  const { act, isActing, problem } = useAction();
   const { data, failure } = usePolled<{ tokens: TokenView[] }>(
     isAdmin.value ? 'api/tokens' : null,
     LOOK_MS,
@@ -62,13 +66,13 @@ export function TokensView() {
         <TokenForm key={changing?.name} token={changing} onDone={changed} onCancel={close} />
       )}
       {commanded !== null && <Commands name={commanded} onClose={close} />}
-      {made && <Made token={made} />}
-      <Problem text={ownFailure(failure)} />
+      {made && <Made key={made.token} token={made} onClose={() => setMade(null)} />}
+      <Problem text={problem ?? ownFailure(failure)} />
       {isAdmin.value && data === null && failure === null && <p class="dim loading">Loading …</p>}
       {data && data.tokens.length > 0 && (
         <Table
           label="Tokens"
-          columns={columnsWith(changed, change)}
+          columns={columnsWith({ act, isActing, changed, change })}
           rows={data.tokens}
           rowHeight={ROW_HEIGHT}
           idOf={({ source, name }) => `${source} ${name}`}
@@ -98,9 +102,10 @@ function isOfVariable(name: string): boolean {
 
 /** Shows the commands for a token of the state folder, which the queue itself only reads. */
 function Commands({ name, onClose }: { name: string; onClose(): void }) {
+  const panel = useInView();
   const quoted = /^[\w.:@-]+$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`;
   return (
-    <section class="panel" aria-label={`Commands for the token ${name}`}>
+    <section ref={panel} tabIndex={-1} class="panel" aria-label={`Commands for the token ${name}`}>
       <p>
         <b>{name}</b> was made by <code>token create</code> and stands in a file of the queue's machine, which
         the queue only reads. Run one of these there; it is in force within a second.
@@ -124,19 +129,39 @@ function Commands({ name, onClose }: { name: string; onClose(): void }) {
 }
 
 /** Shows a new token, which is shown only once. */
-function Made({ token: { name, token } }: { token: NewToken }) {
+function Made({ token: { name, token }, onClose }: { token: NewToken; onClose(): void }) {
+  const panel = useInView();
   return (
-    <p class="notice made" role="status">
-      This is the token “{name}”. Copy it now: it is shown only this once. <code>{token}</code>{' '}
-      <CopyButton text={token} what={`the token ${name}`} />
-    </p>
+    <section ref={panel} tabIndex={-1} class="panel" role="status">
+      <p>
+        This is the token “{name}”. <b>Copy it now: it is shown only this once.</b>
+      </p>
+      <Command text={token} what={`the token ${name}`} />
+      <div>
+        <button type="button" onClick={onClose}>
+          I have copied it
+        </button>
+      </div>
+    </section>
   );
 }
 
-function columnsWith(
-  changed: (token: NewToken | null) => void,
-  change: (token: TokenView) => void,
-): Column<TokenView>[] {
+/** Returns the holder of a panel that is brought into view, and to the keyboard, when it opens: its row may be far below. */
+function useInView() {
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => panel.current?.focus(), []);
+  return panel;
+}
+
+interface TableActions {
+  act(what: () => Promise<void>): Promise<void>;
+  isActing: boolean;
+  /** Called when something was done. @param made a token whose secret is to be shown */
+  changed(made: NewToken | null): void;
+  change(token: TokenView): void;
+}
+
+function columnsWith(actions: TableActions): Column<TokenView>[] {
   return [
     { key: 'name', head: 'Name', cell: (token) => <Name token={token} /> },
     {
@@ -144,24 +169,38 @@ function columnsWith(
       head: 'May',
       width: 120,
       drop: 5,
-      cell: ({ scopes, worker_id }) => scopes.join(', ') + (worker_id ? ` as ${worker_id}` : ''),
+      cell: ({ scopes, worker_id }) => (
+        <Whole text={scopes.join(', ') + (worker_id ? ` as ${worker_id}` : '')} />
+      ),
     },
-    { key: 'tenant', head: 'Tenant', width: 120, drop: 3, cell: ({ tenant }) => tenant },
-    { key: 'models', head: 'Models', width: 140, drop: 3, cell: ({ models }) => models?.join(', ') ?? 'all' },
-    { key: 'routes', head: 'Routes', width: 140, drop: 1, cell: ({ routes }) => routes?.join(', ') ?? 'all' },
+    { key: 'tenant', head: 'Tenant', width: 120, drop: 3, cell: ({ tenant }) => <Whole text={tenant} /> },
+    {
+      key: 'models',
+      head: 'Models',
+      width: 140,
+      drop: 3,
+      cell: ({ models }) => <Whole text={models?.join(', ')} usual="all" />,
+    },
+    {
+      key: 'routes',
+      head: 'Routes',
+      width: 140,
+      drop: 1,
+      cell: ({ routes }) => <Whole text={routes?.join(', ')} usual="all" />,
+    },
     {
       key: 'terms',
       head: 'Limits',
       width: 190,
       drop: 4,
-      cell: (token) => <span title={termsText(token)}>{termsText(token)}</span>,
+      cell: (token) => <Whole text={termsText(token)} usual="none" />,
     },
     {
       key: 'expires',
       head: 'Expires',
       width: 190,
       drop: 3,
-      cell: ({ expires_at }) => (expires_at === null ? 'never' : <Time at={Date.parse(expires_at)} />),
+      cell: ({ expires_at }) => <Expiry at={expires_at === null ? null : Date.parse(expires_at)} />,
     },
     {
       key: 'used',
@@ -176,20 +215,44 @@ function columnsWith(
       key: 'actions',
       head: '',
       width: 220,
-      narrow: 220,
-      cell: (token) => <Actions token={token} changed={changed} change={() => change(token)} />,
+      narrow: 190,
+      cell: (token) => <Actions token={token} {...actions} />,
     },
   ];
 }
 
+/** Shows a text of a cell in two lines at most. @param usual the text of most tokens, also where there is none */
+function Whole({ text, usual }: { text: string | undefined; usual?: string }) {
+  const shown = text ?? usual;
+  return (
+    <span class={shown === usual ? 'clamped dim' : 'clamped'} title={shown}>
+      {shown}
+    </span>
+  );
+}
+
+/** Shows when a token ends, and whether it has ended. */
+function Expiry({ at }: { at: number | null }) {
+  if (at === null) return <span class="dim">never</span>;
+  const isOver = at <= now.value;
+  return (
+    <span class={isOver ? 'bad' : undefined}>
+      {isOver && 'expired, '}
+      <Time at={at} />
+    </span>
+  );
+}
+
 /** Shows a token's name, and on a phone what the columns that are left out there say. */
-function Name({ token: { name, scopes, last_used_at } }: { token: TokenView }) {
+function Name({ token: { name, scopes, expires_at, last_used_at } }: { token: TokenView }) {
+  const isOver = expires_at !== null && Date.parse(expires_at) <= now.value;
   return (
     <>
-      <span title={name}>{name}</span>
+      <Whole text={name} />
       <small class="when-narrow">
         {scopes.join(', ')}
-        {last_used_at !== null && (
+        {isOver && <span class="bad">, expired</span>}
+        {!isOver && last_used_at !== null && (
           <>
             , used <Age at={Date.parse(last_used_at)} /> ago
           </>
@@ -199,65 +262,52 @@ function Name({ token: { name, scopes, last_used_at } }: { token: TokenView }) {
   );
 }
 
-/** Shows a token's actions; revoking takes a second click. */
-function Actions({
-  token,
-  changed,
-  change,
-}: {
-  token: TokenView;
-  changed(token: NewToken | null): void;
-  change(): void;
-}) {
+/** What takes a second click, since it ends the requests of the token that run. */
+const RISKY = ['Rotate', 'Revoke'] as const;
+
+/** Shows a token's actions. */
+function Actions({ token, act, isActing, changed, change }: { token: TokenView } & TableActions) {
   const { name, source } = token;
-  const [isSure, setSure] = useState(false);
-  const { act, isActing, problem } = useAction();
+  const [sure, setSure] = useState<(typeof RISKY)[number] | null>(null);
   if (source === 'file') {
-    if (isOfVariable(name)) return <span class="dim">in QUEUE_TOKENS</span>;
+    if (isOfVariable(name)) return <span class="dim in-variable">in QUEUE_TOKENS</span>;
     return (
-      <button type="button" class="quiet" aria-label={`Commands for ${name}`} onClick={change}>
+      <button type="button" class="quiet" aria-label={`Commands for ${name}`} onClick={() => change(token)}>
         Commands …
       </button>
     );
   }
   const path = `api/tokens/${encodeURIComponent(name)}`;
-  const rotate = () => act(async () => changed(await ask<NewToken>(`${path}/rotate`, { method: 'POST' })));
-  const revoke = () =>
-    act(async () => {
+  const run = {
+    Rotate: async () => changed(await ask<NewToken>(`${path}/rotate`, { method: 'POST' })),
+    Revoke: async () => {
       await ask(path, { method: 'DELETE' });
       changed(null);
-    });
+    },
+  };
+  const click = (what: (typeof RISKY)[number]) => {
+    setSure(sure === what ? null : what);
+    if (sure === what) void act(run[what]);
+  };
   return (
     <>
-      <button type="button" class="quiet" aria-label={`Change ${name}`} onClick={change}>
+      <button type="button" class="quiet" aria-label={`Change ${name}`} onClick={() => change(token)}>
         Change
       </button>
-      {source !== 'oidc' && (
+      {RISKY.filter((what) => what === 'Revoke' || source !== 'oidc').map((what) => (
         <button
+          key={what}
           type="button"
-          class="quiet"
+          class={sure === what ? 'quiet bad' : 'quiet'}
           disabled={isActing}
-          aria-label={`Rotate ${name}`}
-          onClick={rotate}
+          aria-label={sure === what ? `${what} ${name}, yes` : `${what} ${name}`}
+          title="Requests of the token that run are ended"
+          onClick={() => click(what)}
+          onBlur={() => setSure(null)}
         >
-          Rotate
+          {sure === what ? 'Really?' : what}
         </button>
-      )}
-      <button
-        type="button"
-        class="quiet"
-        disabled={isActing}
-        aria-label={isSure ? `Revoke ${name}, yes` : `Revoke ${name}`}
-        onClick={() => (isSure ? revoke() : setSure(true))}
-        onBlur={() => setSure(false)}
-      >
-        {isSure ? 'Really?' : 'Revoke'}
-      </button>
-      {problem && (
-        <span class="bad" title={problem}>
-          It failed.
-        </span>
-      )}
+      ))}
     </>
   );
 }
