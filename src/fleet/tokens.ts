@@ -52,7 +52,8 @@ export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found
 export class Tokens {
   readonly #sql: Sql;
   #version: number;
-  #entries: TokenEntry[] | null = null;
+  /** All entries by name, once they are read: thousands of people take long to parse, and each newcomer changes one. */
+  #entries: Map<string, TokenEntry> | null = null;
 
   constructor(sql: Sql, now: () => number) {
     this.#sql = sql;
@@ -61,7 +62,9 @@ export class Tokens {
   }
 
   list(known: number | null): TokenList {
-    return { version: this.#version, entries: known === this.#version ? null : this.#all() };
+    if (known === this.#version) return { version: this.#version, entries: null };
+    const entries = this.#all().sort((a, b) => (a.name < b.name ? -1 : 1));
+    return { version: this.#version, entries };
   }
 
   /**
@@ -70,11 +73,10 @@ export class Tokens {
    */
   change(change: TokenChange, now: number): TokenEntry | TokenRefusal {
     const name = change.kind === 'add' ? change.entry.name : change.name;
-    const all = this.#all();
-    const before = all.find((entry) => entry.name === name);
+    const before = this.#byName().get(name);
     if (change.kind === 'add') {
       if (before) return 'token_exists';
-      if (all.filter(({ oidc }) => !oidc).length >= MOST_TOKENS) return 'too_many_tokens';
+      if (this.#all().filter(({ oidc }) => !oidc).length >= MOST_TOKENS) return 'too_many_tokens';
       return this.#put(change.entry);
     }
     if (!before) return 'token_not_found';
@@ -100,7 +102,7 @@ export class Tokens {
       return { entry: before!, before: before! };
     }
     if (before) return { entry: this.#put({ ...before, scopes: entry.scopes, oidc: entry.oidc }), before };
-    const name = names.find((free) => all.every((other) => other.name !== free));
+    const name = names.find((free) => !this.#byName().has(free));
     if (name === undefined) return 'token_exists';
     const people = all.filter(({ oidc }) => oidc);
     if (people.length >= MOST_PEOPLE) {
@@ -140,7 +142,8 @@ export class Tokens {
   #remove({ name, sha256 }: TokenEntry): void {
     this.#sql.exec(`DELETE FROM token_uses WHERE sha256 = ?`, sha256);
     this.#sql.exec(`DELETE FROM tokens WHERE name = ?`, name);
-    this.#changed();
+    this.#byName().delete(name);
+    this.#version += 1;
   }
 
   #put(entry: TokenEntry): TokenEntry {
@@ -149,20 +152,23 @@ export class Tokens {
       entry.name,
       JSON.stringify(entry),
     );
-    this.#changed();
+    this.#byName().set(entry.name, entry);
+    this.#version += 1;
     return entry;
   }
 
   #all(): TokenEntry[] {
-    this.#entries ??= [...this.#sql.exec(`SELECT entry FROM tokens ORDER BY name`)].map(
-      ({ entry }) => JSON.parse(String(entry)) as TokenEntry,
-    );
-    return this.#entries;
+    return [...this.#byName().values()];
   }
 
-  #changed(): void {
-    this.#version += 1;
-    this.#entries = null;
+  #byName(): Map<string, TokenEntry> {
+    this.#entries ??= new Map(
+      [...this.#sql.exec(`SELECT name, entry FROM tokens`)].map(({ name, entry }) => [
+        String(name),
+        JSON.parse(String(entry)) as TokenEntry,
+      ]),
+    );
+    return this.#entries;
   }
 }
 
