@@ -171,7 +171,9 @@ describe('a person', () => {
     await ask(await of('5', ['admins'], { email: 'eve@example.com', email_verified: false }));
     expect(await entryOf(`oidc:${email}`)).toMatchObject({ oidc: { subject: '3' }, tenant: 'research' });
     expect(await entryOf('oidc:4')).toMatchObject({ oidc: { subject: '4' }, tenant: 'oidc:4' });
+    await ask(await of('14', ['admins'], { email: 'mallory@example.com', email_verified: 'false' }));
     expect(await entryOf('oidc:5')).toMatchObject({ oidc: { subject: '5' } });
+    expect(await entryOf('oidc:14')).toMatchObject({ oidc: { subject: '14' } });
   });
 
   it('keeps what an administrator has set, and loses it again to the rule', async () => {

@@ -89,18 +89,25 @@ async function see(
  * Returns the names that an entry may have: the e-mail address, for people to read, and the subject, which is nobody
  * else's. An address that the issuer has not verified may be anybody's.
  */
-function namesOf({ sub, email, email_verified: isVerified }: Claims): string[] {
+function namesOf(claims: Claims): string[] {
+  const { sub, email } = claims;
   const own = subjectName(sub);
   if (own.length > LONGEST_NAME || !isPlain(own)) {
     throw new HttpError(403, 'The subject of this token ("sub") is too long, or no plain text.', 'no_rule');
   }
-  if (typeof email !== 'string' || isVerified === false) return [own];
+  if (typeof email !== 'string' || !isEmailVerified(claims)) return [own];
   const name = `oidc:${email}`;
   return name.length <= LONGEST_NAME && isPlain(name) ? [name, own] : [own];
 }
 
+/** Whether nothing is said against the address. Some issuers say it as a text: `"false"`. */
+function isEmailVerified({ email_verified: said }: Claims): boolean {
+  return [undefined, null, true, 'true'].includes(said as boolean | string | null | undefined);
+}
+
 /** Returns the groups that a claim lists; a claim with one text is one group. */
 function groupsIn(claims: Claims, claim: string): string[] {
+  if (claim === 'email' && !isEmailVerified(claims)) return [];
   const value = claims[claim];
   const listed = Array.isArray(value) ? value : [value];
   return listed.filter((group) => typeof group === 'string');

@@ -1,4 +1,11 @@
-import { createLocalJWKSet, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
+import {
+  createLocalJWKSet,
+  decodeProtectedHeader,
+  errors,
+  type JSONWebKeySet,
+  type JWTPayload,
+  jwtVerify,
+} from 'jose';
 import { HttpError } from '../../../gateway/errors.ts';
 import type { Provider } from './provider.ts';
 
@@ -12,6 +19,9 @@ const TYPES = [undefined, 'jwt', 'at+jwt', 'application/at+jwt'];
 
 /** Clocks may differ by this many seconds. */
 export const SKEW_SECONDS = 60;
+
+/** The published keys as jose looks them up. It imports each key once, which takes longer than to check a signature. */
+const keySets = new WeakMap<JSONWebKeySet, ReturnType<typeof createLocalJWKSet>>();
 
 /** The claims of a token that is known to be its issuer's. */
 export type Claims = JWTPayload & Required<Pick<JWTPayload, 'sub' | 'exp'>>;
@@ -32,7 +42,7 @@ export async function verifyJwt(
     if (!ALGORITHMS.includes(alg ?? '')) throw refused(`it is signed with ${JSON.stringify(alg)}`);
     if (!TYPES.includes(typ?.toLowerCase())) throw refused(`its type is ${JSON.stringify(typ)}`);
     const { keys } = await provider.published(kid ?? null);
-    const { payload } = await jwtVerify<Claims>(jwt, createLocalJWKSet(keys), {
+    const { payload } = await jwtVerify<Claims>(jwt, keySetOf(keys), {
       issuer: provider.issuer,
       audience,
       algorithms: ALGORITHMS,
@@ -45,6 +55,12 @@ export async function verifyJwt(
   } catch (error) {
     throw toldRefusal(error, audience);
   }
+}
+
+function keySetOf(keys: JSONWebKeySet): ReturnType<typeof createLocalJWKSet> {
+  const known = keySets.get(keys) ?? createLocalJWKSet(keys);
+  keySets.set(keys, known);
+  return known;
 }
 
 function toldRefusal(error: unknown, audience: string): unknown {
