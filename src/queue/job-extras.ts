@@ -14,6 +14,11 @@ export interface GivenExtras {
    * out: 1.
    */
   weight?: number;
+  /**
+   * Whether the job's token wanted its requests kept when it submitted the job (docs/kept-requests.md). Left out: it
+   * said nothing.
+   */
+  keep?: boolean;
   /** The beginning of the job's prompt. */
   prefix?: Prefix;
   /** The trace that the job's submission belongs to. */
@@ -46,6 +51,7 @@ export interface JobAlias {
 
 const GIVEN: Record<keyof GivenExtras, true> = {
   weight: true,
+  keep: true,
   prefix: true,
   trace: true,
   webhook: true,

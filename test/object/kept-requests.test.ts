@@ -266,6 +266,30 @@ describe('kept requests', () => {
     expect(record).toMatchObject({ 'worker_vllm.outcome': 'failed', 'error.type': '404' });
   });
 
+  it('do not have what settles after its token, which keeps nothing, was revoked', async () => {
+    const { ask, worker, records } = await queueWithWorker();
+    const made = await ask('operator', '/api/tokens', {
+      ...{ name: crypto.randomUUID(), scopes: ['submit'], tenant: 'team', keep: false },
+    });
+    const { name, token } = (await made.json()) as { name: string; token: string };
+    const job = {
+      job_type: 'engine_request',
+      payload: {
+        path: '/v1/chat/completions',
+        body: JSON.stringify({ model: 'tiny', messages: MESSAGES }),
+      },
+    };
+    expect((await ask(token, '/api/jobs', job)).status).toBe(201);
+    const quiet = await worker.job();
+    expect((await ask('operator', `/api/tokens/${name}`, undefined, 'DELETE')).status).toBe(200);
+    await until(async () => (await ask(token, '/v1/models')).status === 401, 'it is revoked');
+    settle(worker, quiet, CHOICES);
+    await ask('operator', `/api/jobs/${quiet.job_id}?wait=20`);
+    await ask('app', '/api/jobs', job);
+    settle(worker, await worker.job(1), CHOICES);
+    await expectOne(records);
+  });
+
   it('are erased by id and by tenant, on disk too, and a late record of theirs is not kept', async () => {
     const { ask, worker, records } = await queueWithWorker();
     const word = `${WORD}-${crypto.randomUUID()}`;

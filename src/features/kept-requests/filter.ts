@@ -9,7 +9,6 @@ import type {
 import type { Objects } from '../../asking/objects.ts';
 import { onceMore } from '../../asking/once-more.ts';
 import type { Log } from '../../durable/host.ts';
-import { allTokens } from '../../gateway/auth/tokens.ts';
 import { HttpError } from '../../gateway/errors.ts';
 import { answerFromResult } from '../../gateway/inference/respond.ts';
 import { readFacts } from '../../gateway/jobs/submissions.ts';
@@ -57,8 +56,7 @@ class Keeper implements Filter {
 
   /** Holds the body of a live request until its answer is over. */
   async request(asked: FilteredRequest, body: Uint8Array): Promise<null> {
-    if (asked.road === 'job' || body.byteLength === 0 || !(await this.#isKept(asked.jobId, asked.tokenName)))
-      return null;
+    if (asked.road === 'job' || body.byteLength === 0 || !isKept(asked, this.#share)) return null;
     if (!this.#bodies.hold(asked, body, Date.now())) this.#losing('too much is held at once');
     return null;
   }
@@ -92,7 +90,7 @@ class Keeper implements Filter {
   /** Keeps a stored job that is about to succeed. */
   async settled(result: Result, job: SettlingJob): Promise<null> {
     try {
-      if (await this.#isKept(job.jobId, job.tokenName)) await this.#keepJob(result, job);
+      if (isKept(job, this.#share)) await this.#keepJob(result, job);
     } catch (error) {
       this.#losing(String(error));
     }
@@ -101,7 +99,7 @@ class Keeper implements Filter {
 
   /** Keeps a stored job that has failed, was cancelled or expired. */
   async ended({ state, error }: Ended, job: SettlingJob): Promise<void> {
-    if (!(await this.#isKept(job.jobId, job.tokenName))) return;
+    if (!isKept(job, this.#share)) return;
     const { code, message, http_status: status = null, body } = error;
     const answer = encode(body ?? { error: { message, code } });
     const failed = { outcome: state, type: code };
@@ -116,7 +114,7 @@ class Keeper implements Filter {
     const held = this.#bodies.of(asked);
     this.#bodies.release(asked);
     const input = body === null ? held : cut(body);
-    if (status >= 500 || input === null || !(await this.#isKept(asked.jobId, asked.tokenName))) return;
+    if (status >= 500 || input === null || !isKept(asked, this.#share)) return;
     const { road, queueId, jobId, requestId, responseId, tenant, tokenName, path, model, contentType } =
       asked;
     await this.#keep({
@@ -160,21 +158,6 @@ class Keeper implements Filter {
       output: { type, ...cut(bytes) },
       isWhole: true,
     });
-  }
-
-  async #isKept(jobId: string, tokenName: string | null): Promise<boolean> {
-    if (tokenName === null) return isKept(jobId, undefined, this.#share);
-    const { settings, objects } = this.#parts;
-    // A request whose token cannot be looked up is no reason for it to fail, nor to keep what may not be kept.
-    const tokens = await allTokens({ ...settings, objects } as never).catch(() => null);
-    return (
-      tokens !== null &&
-      isKept(
-        jobId,
-        tokens.find(({ name }) => name === tokenName),
-        this.#share,
-      )
-    );
   }
 
   /** Stores a record. It never fails; the caller waits for it, so that whoever has the whole answer finds the record. */

@@ -1,5 +1,5 @@
+import type { FilteredRequest } from '../../asking/filters.ts';
 import { QUEUE_SETTINGS, type QueueSettingBindings } from '../../settings/queue-settings.ts';
-import type { TokenEntry } from '../../settings/token-entry.ts';
 import type { KeptSettings } from './object/object.ts';
 
 /** Reads the settings of the object from the bindings of its host. */
@@ -23,11 +23,11 @@ export function keptShare({ KEEP_REQUESTS: keep = 'off' }: QueueSettingBindings)
 
 /**
  * Says whether a request is kept.
- * @param token its token; undefined: it has none, or it was revoked
+ * @param keep whether its token wanted that when it came; null: it has none, or it said nothing
  * @param share the share of requests that is kept unless their token says something else
  */
-export function isKept(jobId: string, token: Pick<TokenEntry, 'keep'> | undefined, share: number): boolean {
-  return token?.keep ?? placeOf(jobId) < share;
+export function isKept({ jobId, keep }: Pick<FilteredRequest, 'jobId' | 'keep'>, share: number): boolean {
+  return keep ?? placeOf(jobId) < share;
 }
 
 /** Returns a number from 0 to 1, exclusive, that is the same each time for an id: FNV-1a of its characters. */

@@ -22,15 +22,15 @@ interface Lengths {
 const lengths = new Map<string, { at: number; lengths: Promise<Lengths> }>();
 
 /**
- * The limits and the weight of a token, which everything that it submits carries to the queue; empty where no tokens are
- * configured.
+ * What everything that a token submits carries to the queue: its limits, its weight, and whether it is kept; empty where
+ * no tokens are configured.
  */
-export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
+export type Terms = Pick<SubmitJob, 'limits' | 'weight' | 'keep'>;
 
 function termsOfToken(token: TokenEntry | null): Terms {
   if (token === null) return {};
-  const { limits = null, weight } = token;
-  return { limits, ...(weight !== undefined && { weight }) };
+  const { limits = null, weight, keep } = token;
+  return { limits, ...(weight !== undefined && { weight }), ...(keep !== undefined && { keep }) };
 }
 
 /** Returns a token's tenant and name, and the terms of its jobs. */
@@ -95,8 +95,9 @@ export async function termsByName(env: Env): Promise<(tokenName: string | null) 
   const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
   return (tokenName) => {
     const entry = entries.get(tokenName ?? '');
-    // The last terms hold for a token that was taken away.
-    return entry ? termsOfToken(entry) : {};
+    if (entry) return termsOfToken(entry);
+    // The last terms hold for a token that was taken away. What it said of keeping is not known any more.
+    return tokenName === null ? {} : { keep: false };
   };
 }
 

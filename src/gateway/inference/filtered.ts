@@ -10,6 +10,7 @@ export class AskedRequest implements FilteredRequest {
   readonly jobId: string;
   readonly tenant: string | null;
   readonly tokenName: string | null;
+  readonly keep: boolean | null;
   readonly path: string | null;
   readonly model: string | null;
   readonly contentType: string | null;
@@ -29,6 +30,7 @@ export class AskedRequest implements FilteredRequest {
     this.jobId = facts.jobId;
     this.tenant = facts.tenant;
     this.tokenName = facts.tokenName;
+    this.keep = facts.keep;
     this.path = facts.path;
     this.model = facts.model;
     this.contentType = facts.contentType;

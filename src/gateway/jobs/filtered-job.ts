@@ -44,6 +44,7 @@ async function filtered<J extends ReadJob & { id: string }>(
     jobId: job.id,
     tenant: job.tenant ?? null,
     tokenName: job.token_name ?? null,
+    keep: job.keep ?? null,
     path: facts.request.path,
     model: facts.model,
     contentType: facts.request.contentType,

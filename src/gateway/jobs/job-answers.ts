@@ -51,6 +51,8 @@ async function askedOf(
     jobId,
     tenant,
     tokenName: owner?.token_name ?? null,
+    // The job is kept when it settles.
+    keep: false,
     path: read?.request.path ?? null,
     model: read?.model ?? null,
     contentType: read?.request.contentType ?? null,

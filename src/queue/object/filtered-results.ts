@@ -164,7 +164,7 @@ export class FilteredResults {
 
   #jobOf(
     { job_id, fence_token }: Pick<Settled, 'job_id' | 'fence_token'>,
-    { job_type, tenant, token_name, model }: Omit<SettlingFacts, 'result_file'>,
+    { job_type, tenant, token_name, model, extras }: Omit<SettlingFacts, 'result_file'>,
   ) {
     const { queueId, note } = this.#ports;
     const noted = new Set<string>();
@@ -175,6 +175,7 @@ export class FilteredResults {
       fenceToken: fence_token,
       tenant,
       tokenName: token_name,
+      keep: extras.keep ?? null,
       model,
       payload: async () => {
         const contents = this.#ports.payload(job_id);

@@ -27,7 +27,10 @@ import { readPayload, readResult } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
 
 /** The facts that filters know of a stored job whose result has come. `result_file`: the file that holds its result, if one does. */
-export type SettlingFacts = Pick<StoredJob, 'job_type' | 'tenant' | 'token_name' | 'model' | 'result_file'>;
+export type SettlingFacts = Pick<
+  StoredJob,
+  'job_type' | 'tenant' | 'token_name' | 'model' | 'extras' | 'result_file'
+>;
 
 /** Bounds the jobs that one call looks at: a filter that fits few of many must not hold up the queue. */
 const MOST_LOOKED_AT = 2000;
@@ -97,8 +100,8 @@ export function contents(
 export function settling(core: Core, attempt: JobRef): SettlingFacts | null {
   const job = core.stored.find(attempt.job_id);
   if (job === null || !mayHaveResult(core, attempt)) return null;
-  const { job_type, tenant, token_name, model, result_file } = job;
-  return { job_type, tenant, token_name, model, result_file };
+  const { job_type, tenant, token_name, model, extras, result_file } = job;
+  return { job_type, tenant, token_name, model, extras, result_file };
 }
 
 /** Returns the tenant, pool and state of a job of either mode; null if there is no such job. */

@@ -34,6 +34,7 @@ function asked(): { request: FilteredRequest; notes: string[] } {
     jobId: 'j',
     tenant: 't',
     tokenName: 'app',
+    keep: null,
     path: '/v1/chat/completions',
     responseId: null,
   };

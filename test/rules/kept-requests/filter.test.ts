@@ -25,7 +25,14 @@ function keeping() {
 function asked(more: Partial<FilteredRequest> = {}): FilteredRequest {
   return {
     ...{ road: 'live', queueId: 'q', jobId: 'req_1', requestId: 'req_1', responseId: null, tenant: null },
-    ...{ tokenName: null, path: '/v1/chat/completions', model: 'tiny', contentType: null, note: () => {} },
+    ...{
+      tokenName: null,
+      keep: null,
+      path: '/v1/chat/completions',
+      model: 'tiny',
+      contentType: null,
+      note: () => {},
+    },
     ...more,
   };
 }

@@ -84,13 +84,15 @@ it('the oldest records go where all have more bytes than they may', async () => 
 
 it('a share keeps about that share of ids, decides the same each time, and a token decides before it', () => {
   const ids = Array.from({ length: 20_000 }, (_, number) => `req_q_${number.toString(36)}`);
-  const kept = ids.filter((id) => isKept(id, undefined, 0.05));
+  const isKeptId = (jobId: string, share: number) => isKept({ jobId, keep: null }, share);
+  const kept = ids.filter((id) => isKeptId(id, 0.05));
   expect(kept.length / ids.length).toBeCloseTo(0.05, 2);
-  expect(ids.filter((id) => isKept(id, {}, 0.05))).toEqual(kept);
+  expect(ids.filter((id) => isKeptId(id, 0.05))).toEqual(kept);
   // A larger share keeps those of a smaller one too.
-  expect(kept.filter((id) => !isKept(id, undefined, 0.2))).toEqual([]);
-  expect(ids.every((id) => isKept(id, undefined, 1) && !isKept(id, undefined, 0))).toBe(true);
-  expect([isKept('a', { keep: true }, 0), isKept('a', { keep: false }, 1)]).toEqual([true, false]);
+  expect(kept.filter((id) => !isKeptId(id, 0.2))).toEqual([]);
+  expect(ids.every((id) => isKeptId(id, 1) && !isKeptId(id, 0))).toBe(true);
+  const job = { jobId: 'a' };
+  expect([isKept({ ...job, keep: true }, 0), isKept({ ...job, keep: false }, 1)]).toEqual([true, false]);
 });
 
 it('keeps the records of two tenants whose jobs have the same id, and replaces that of the same tenant', async () => {

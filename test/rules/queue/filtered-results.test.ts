@@ -10,7 +10,10 @@ const RESULT = {
   fence_token: 7,
   result: { response: { status: 200, body: { choices: [{ message: { content: 'Hi' } }] } } },
 };
-const FACTS = { job_type: 'engine_request', tenant: null, token_name: null, model: 'm', result_file: null };
+const FACTS = {
+  ...{ job_type: 'engine_request', tenant: null, token_name: null, model: 'm', result_file: null },
+  extras: {},
+};
 
 function results(answer: (nth: number) => Response, more: Record<string, string> = {}) {
   let now = 0;
