@@ -145,8 +145,8 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a base worker that lost a lease waits to be heard',
     file: 'src/queue/attempts/connection.ts',
-    line: "else if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
-    becomes: 'else worker.unresponsive = true;',
+    line: 'if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;',
+    becomes: 'if (core) worker.unresponsive = true;',
   },
   {
     name: 'leases run on while the queue stands still',
