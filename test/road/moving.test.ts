@@ -8,6 +8,7 @@ import {
   processesOfGroup,
   type QueueProcess,
   readyWorker,
+  setPace,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -137,6 +138,11 @@ async function moves(responses: Response[]): Promise<string[]> {
   );
 }
 
+/** The engines that stay need not take their time any more once the answers of another one are to move. */
+async function hasten(...staying: WorkerProcess[]): Promise<void> {
+  await Promise.all(staying.map(({ engineUrl }) => setPace(engineUrl, 1)));
+}
+
 /** So many streams over all workers, each of which has begun. */
 async function begun(count: number, more: (at: number) => object = () => ({})): Promise<Response[]> {
   const responses = await Promise.all(Array.from({ length: count }, (_, at) => ask(at, more(at))));
@@ -146,10 +152,11 @@ async function begun(count: number, more: (at: number) => object = () => ({})): 
 
 it('no caller notices that one of three workers is killed under 32 streams', async () => {
   const killed = await start('killed');
-  await Promise.all([start('second'), start('third')]);
+  const staying = await Promise.all([start('second'), start('third')]);
   const before = await counted();
   const responses = await begun(STREAMS);
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  await hasten(...staying);
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response)));
   const details = await moves(responses);
   expect(details.length).toBeGreaterThan(0);
@@ -160,16 +167,17 @@ it('no caller notices that one of three workers is killed under 32 streams', asy
 
 it('a stop string ends an answer wherever its worker was killed', async () => {
   const killed = await start('killed');
-  await start('other');
+  const other = await start('other');
   const responses = await begun(STREAMS, (at) => ({ stop: ['no such text', stopOf(at)] }));
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  await hasten(other);
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response, stopOf(at))));
   expect((await moves(responses)).length).toBeGreaterThan(0);
 });
 
 it('token ids that are asked for by token ids go on too', async () => {
   const killed = await start('killed');
-  await start('other');
+  const other = await start('other');
   const promptOf = (at: number) => [7, 8, 9, at];
   const responses = await Promise.all(
     Array.from({ length: 8 }, (_, at) =>
@@ -186,6 +194,7 @@ it('token ids that are asked for by token ids go on too', async () => {
     ),
   );
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  await hasten(other);
   for (const [at, response] of responses.entries()) {
     const { events, done } = await readEvents(
       new Response((await response.text()).replaceAll(/^: .*\n\n/gm, '')),
@@ -202,10 +211,11 @@ it('token ids that are asked for by token ids go on too', async () => {
 
 it('a drain hands back no answer unfinished, and charges none twice', async () => {
   const draining = await start('draining', { CASOLA_SHUTDOWN_GRACE_PERIOD: '2' });
-  await start('stays');
+  const stays = await start('stays');
   const before = await counted();
   const responses = await begun(STREAMS);
   process.kill(draining.process.pid, 'SIGTERM');
+  await hasten(stays);
   await Promise.all([
     draining.process.exited,
     ...responses.map((response, at) => expectUnbroken(at, response)),
@@ -221,13 +231,14 @@ it('a drain hands back no answer unfinished, and charges none twice', async () =
 
 it('an answer goes on elsewhere when its engine dies', async () => {
   const dying = await start('dying');
-  await start('healthy');
+  const healthy = await start('healthy');
   const responses = await begun(8);
   await fetch(`${dying.engineUrl}/simulator/faults`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ die_after_tokens: 1 }),
   });
+  await hasten(healthy);
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response)));
   expect((await moves(responses)).length).toBeGreaterThan(0);
 });

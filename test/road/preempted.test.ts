@@ -11,6 +11,7 @@ import {
   chatJob,
   type QueueProcess,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   startWorker,
@@ -52,6 +53,11 @@ async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerPro
   });
   running.push(worker);
   return worker;
+}
+
+/** Has what runs end soon: nothing is to be seen of it any more. */
+async function hasten(...workers: WorkerProcess[]): Promise<void> {
+  await Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, 1)));
 }
 
 async function service(kind: MetadataService['kind']): Promise<MetadataService> {
@@ -120,11 +126,12 @@ describe('a machine that is taken away', () => {
     const cloud = await service(kind);
     const leaving = await start(`leaving-${kind}`, { CASOLA_METADATA_URL: cloud.url });
     await leaving.process.waitForLine(/this is a machine of/);
-    await start(`staying-${kind}`);
+    const staying = await start(`staying-${kind}`);
     const all = await load();
     cloud.giveNotice(seconds);
     await leaving.process.waitForLine(/this machine is taken away, says/);
     await until(async () => (await row(leaving.id))?.preempted, 'the page says so');
+    await hasten(leaving, staying);
     await expectNoneFailed(all);
     expect((await leaving.process.exited).code).toBe(0);
     await until(async () => (await row(leaving.id))?.state === 'stopped', 'the page knows that it ended');
@@ -137,11 +144,12 @@ describe('a machine that is taken away', () => {
   it('loses nothing after a notice of a file, 5 s before: what runs goes on elsewhere, uncharged', async () => {
     const file = join(stateFolder(), 'notice');
     const leaving = await start('leaving-file', { CASOLA_NOTICE_FILE: file });
-    await start('staying-file');
+    const staying = await start('staying-file');
     const all = await load();
     writeFileSync(file, '5');
     await sleep(5000);
     killGroup(leaving.process.pid);
+    await hasten(staying);
     await expectNoneFailed(all);
     const ledgers = await Promise.all(all.jobs.map(stepsOf));
     const steps = ledgers.flat();
@@ -157,9 +165,10 @@ describe('a machine that is taken away', () => {
 
   it('loses no job without a notice', async () => {
     const leaving = await start('leaving-silently');
-    await start('staying-silently');
+    const staying = await start('staying-silently');
     const all = await load();
     killGroup(leaving.process.pid);
+    await hasten(staying);
     await expectNoneFailed(all);
   });
 
