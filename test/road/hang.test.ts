@@ -1,8 +1,7 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import type { FleetView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { stopAllProcesses } from '../support/processes.ts';
 import {
   chatJob,
   engineRunning,
@@ -22,24 +21,20 @@ import {
 /** An engine that hangs or dies under its jobs, found by the worker over the whole road. */
 const SLOW = '--inter-token-latency-ms 20';
 let queue: QueueProcess;
-let running: WorkerProcess[] = [];
 
 beforeAll(async () => {
   queue = await startQueue();
 });
-afterEach(async () => {
-  await Promise.all(running.map((worker) => worker.process.stop()));
-  running = [];
-});
-afterAll(async () => {
-  await stopAllProcesses();
-  await tearDown();
-});
+afterAll(tearDown);
 
-async function worker(id: string, env: NodeJS.ProcessEnv, engineArgs = SLOW): Promise<WorkerProcess> {
-  const started = await readyWorker(queue.url, id, { engineArgs, env });
-  running.push(started);
-  return started;
+/** @param pool whose jobs it gets: its own, since the tests run beside each other */
+async function worker(
+  id: string,
+  env: NodeJS.ProcessEnv,
+  engineArgs = SLOW,
+  pool = id,
+): Promise<WorkerProcess> {
+  return await readyWorker(queue.url, id, { engineArgs, env: { CASOLA_CONFIG_ID: pool, ...env } });
 }
 
 async function setFault(engineUrl: string, fault: object): Promise<void> {
@@ -52,10 +47,10 @@ async function enginePid({ enginePort }: WorkerProcess): Promise<number> {
   return pid as number;
 }
 
-describe('an engine that hangs behind a good health check', () => {
+describe.concurrent('an engine that hangs behind a good health check', () => {
   it('ends the container, and the job that ran on it is charged and runs elsewhere', async () => {
     const hanging = await worker('hanging', { ENGINE_HANG_SECONDS: '2' });
-    const { id } = await submit(queue.url, chatJob(500));
+    const { id } = await submit(queue.url, chatJob(500, { config_id: 'hanging' }));
     await until(async () => (await engineRunning(hanging.engineUrl)) === 1, 'it runs');
     await setFault(hanging.engineUrl, { hang: true });
     expect((await fetch(`${hanging.engineUrl}/health`)).status).toBe(200);
@@ -64,7 +59,7 @@ describe('an engine that hangs behind a good health check', () => {
     expect(await processesWith(String(hanging.enginePort))).toEqual([]);
     const gone = (await workers(queue.url)).find((view) => view.worker_id === 'hanging');
     expect(gone).toMatchObject({ status: 'error', error_message: expect.stringContaining('hangs') });
-    await worker('other', {}, '');
+    await worker('other', {}, '', 'hanging');
     expect(await settled(queue.url, id)).toMatchObject({
       state: 'succeeded',
       worker_id: 'other',
@@ -74,7 +69,7 @@ describe('an engine that hangs behind a good health check', () => {
 
   it('is started again in place where restarts are allowed, and the same worker goes on', async () => {
     const only = await worker('only', { ENGINE_HANG_SECONDS: '2', ENGINE_RESTARTS: '1' });
-    const { id } = await submit(queue.url, chatJob(500));
+    const { id } = await submit(queue.url, chatJob(500, { config_id: 'only' }));
     await until(async () => (await engineRunning(only.engineUrl)) === 1, 'it runs');
     await setFault(only.engineUrl, { hang: true });
     await only.process.waitForLine(/starting the engine again in 1 s \(1 of 1\)/);
@@ -100,20 +95,20 @@ describe('an engine that hangs behind a good health check', () => {
   });
 });
 
-describe('an engine that is slow', () => {
+describe.concurrent('an engine that is slow', () => {
   it('is left alone while anything moves', async () => {
     const slow = await worker(
       'slow',
       { ENGINE_HANG_SECONDS: '3' },
       '--inter-token-latency-ms 1500 --time-to-first-token-ms 1500',
     );
-    const { id } = await submit(queue.url, chatJob(6));
+    const { id } = await submit(queue.url, chatJob(6, { config_id: 'slow' }));
     expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', attempts: 1 });
     expect(slow.process.output()).not.toContain('hangs');
   });
 });
 
-describe('an engine that dies', () => {
+describe.concurrent('an engine that dies', () => {
   it('is started again as often as allowed, each time after a pause; then the container ends', async () => {
     const dying = await worker('dying', { ENGINE_RESTARTS: '1' });
     const first = await enginePid(dying);
@@ -124,7 +119,7 @@ describe('an engine that dies', () => {
       return pid === first ? null : pid;
     }, 'the engine runs again');
     await untilReady(queue.url, 'dying');
-    const { id } = await submit(queue.url, chatJob(5));
+    const { id } = await submit(queue.url, chatJob(5, { config_id: 'dying' }));
     expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', worker_id: 'dying' });
     process.kill(second, 'SIGKILL');
     expect((await dying.process.exited).code).toBe(EXIT.engineDied);
@@ -142,7 +137,7 @@ describe('an engine that dies', () => {
   });
 });
 
-describe('the start of an engine', () => {
+describe.concurrent('the start of an engine', () => {
   it('is told phase by phase, with how far it is, in the log and in the heartbeat', async () => {
     const phases = new Set<string | null>();
     const shares = new Set<number>();
