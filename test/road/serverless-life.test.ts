@@ -1,5 +1,5 @@
 import { kill } from 'node:process';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { childrenOf } from '../soak/proc.ts';
 import type { FakeServerless } from '../support/fake-serverless.ts';
@@ -7,9 +7,14 @@ import { until } from '../support/poll.ts';
 import { engineRunning, HELD, processesWith, setPace, stateFolder, tearDown } from '../support/road.ts';
 import { endAll, startEndpoint, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
 
-/** What our worker in a RunPod endpoint does when something goes wrong, and how it starts and ends. */
-afterEach(endAll);
-afterAll(tearDown);
+/**
+ * What our worker in a RunPod endpoint does when something goes wrong, and how it starts and ends. Each test has a platform
+ * and a worker of its own, and most of its time is waiting, so they run beside each other.
+ */
+afterAll(async () => {
+  await endAll();
+  await tearDown();
+});
 
 const prompt = (tokens: number, more: object = {}) => ({
   prompt: 'Say something.',
@@ -23,7 +28,7 @@ function heldIn(platform: FakeServerless): string[] {
 
 const SLOW = { engineArgs: '--inter-token-latency-ms 20' };
 
-describe('results', () => {
+describe.concurrent('results', () => {
   it.each([
     ['429', 429],
     ['500', 500],
@@ -79,7 +84,7 @@ describe('results', () => {
   });
 });
 
-describe('stops', () => {
+describe.concurrent('stops', () => {
   it('end the engine’s request and leave the job’s siblings alone', async () => {
     const { platform, engineUrl } = await startEndpoint({ engineArgs: HELD });
     platform.submit('stopped', prompt(5000, { stream: true }));
@@ -96,7 +101,7 @@ describe('stops', () => {
   });
 });
 
-describe('the start', () => {
+describe.concurrent('the start', () => {
   it('says nothing before the engine is healthy, then pings, then asks', async () => {
     const { platform, endpoint } = await startPlatform();
     const { process } = await startServerlessWorker(endpoint, { engineArgs: '--startup-seconds 2' });
@@ -127,7 +132,7 @@ describe('the start', () => {
   });
 });
 
-describe('sleep', () => {
+describe.concurrent('sleep', () => {
   it('of the whole container, as FlashBoot puts it to, costs it nothing but the time', async () => {
     // What was given to a connection that is gone is given again.
     const { platform, process } = await startEndpoint({ lostAfterMs: 3000 });
@@ -141,7 +146,7 @@ describe('sleep', () => {
   });
 });
 
-describe('the end', () => {
+describe.concurrent('the end', () => {
   it('does not wait for polls that the platform holds', async () => {
     const { platform, process } = await startEndpoint({ holdMs: 600_000 });
     const takes = platform.of('take').length;

@@ -2,7 +2,7 @@ import { FakeServerless, type FakeServerlessOptions } from './fake-serverless.ts
 import { until } from './poll.ts';
 import { freePort } from './ports.ts';
 import type { Child } from './processes.ts';
-import { cli } from './road.ts';
+import { cli, stateFolder } from './road.ts';
 
 /** A worker of ours in an endpoint of the fake platform, started as its image starts. */
 export interface ServerlessWorker {
@@ -30,7 +30,8 @@ export async function startPlatform(
 ): Promise<{ platform: FakeServerless; endpoint: Record<string, string> }> {
   const platform = new FakeServerless(options);
   platforms.push(platform);
-  return { platform, endpoint: await platform.listen() };
+  // Its workers have one disk, and none of another endpoint.
+  return { platform, endpoint: { ...(await platform.listen()), XDG_STATE_HOME: stateFolder() } };
 }
 
 /** `worker-vllm supervise` with the variables that RunPod sets and the names of RunPod's worker; not waited for. */
