@@ -139,12 +139,12 @@ export class Peer {
   }
 }
 
-/** Asks the same of every host. */
+/** Asks the same of every host, of all of them at once and of each one thing at a time. */
 export function promisesOfHosts(promises: (host: HostUnderTest) => void): void {
-  describe.each(HOSTS)('the host %s', (name) => {
+  describe.concurrent.each(HOSTS)('the host %s', (name) => {
     const host = new HostUnderTest(`${name}.ts`);
     beforeAll(() => host.begin());
     afterAll(() => host.end());
-    promises(host);
+    describe('promises', { concurrent: false }, () => promises(host));
   });
 }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe } from 'vitest';
+import { afterAll, beforeAll, describe } from 'vitest';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, groupLives, killGroup } from '../support/processes.ts';
@@ -78,16 +78,21 @@ export class QueueUnderTest {
   }
 }
 
-/** Asks the same of a queue on every host. @param env settings, as `worker-vllm queue` reads them */
+/**
+ * Asks the same of a queue on every host, of all of them at once and of each one thing at a time.
+ * @param env settings, as `worker-vllm queue` reads them
+ */
 export function promisesOfQueues(
   env: Record<string, string>,
   promises: (queue: QueueUnderTest) => void,
 ): void {
-  describe.each(Object.keys(HOSTS))('a queue on %s', (name) => {
+  afterAll(async () => {
+    closeRawWorkers();
+    await tearDown();
+  });
+  describe.concurrent.each(Object.keys(HOSTS))('a queue on %s', (name) => {
     const queue = new QueueUnderTest(HOSTS[name]!, { QUEUE_IDS: '*', ...env });
     beforeAll(() => queue.begin());
-    afterEach(closeRawWorkers);
-    afterAll(tearDown);
-    promises(queue);
+    describe('promises', { concurrent: false }, () => promises(queue));
   });
 }
