@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, it } from 'vitest';
 import { type DemoFleet, startDemoFleet } from '../../scripts/demo-fleet.ts';
 import { startQueue, tearDown } from '../support/road.ts';
 import { openPage } from './page.ts';
@@ -56,7 +56,8 @@ const POINTED_AT: [path: string, rows: string][] = [
   ['jobs', 'tbody tr[data-id]'],
 ];
 
-it.for(POINTED_AT)('nothing moves under the pointer on /%s', { timeout: 120_000 }, async ([path, rows]) => {
+// Beside each other: each watches for half a minute a page that nobody touches.
+it.concurrent.for(POINTED_AT)('nothing moves under the pointer on /%s', async ([path, rows], { expect }) => {
   const { page, close } = await openPage({ viewport: { width: 1440, height: 900 } });
   await page.goto(`${url}/${path}`);
   await page.locator(rows).nth(2).hover();

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { longestFirst } from '../support/longest-first.ts';
 
 /** `npm run test:browser`: the dashboard in a real Chromium, over the road as users start it. */
 export default defineConfig({
@@ -6,6 +7,7 @@ export default defineConfig({
     include: ['test/browser/**/*.test.ts'],
     globalSetup: ['test/browser/global-setup.ts'],
     maxWorkers: 3,
+    sequence: { sequencer: longestFirst('rollout', 'still', 'launches', 'every-view') },
     // A busy machine may take seconds over a page.
     expect: { poll: { timeout: 60_000 } },
     testTimeout: 120_000,
