@@ -1,3 +1,4 @@
+import { asSentence } from '../show/format.ts';
 import { at } from './router.ts';
 
 /** The error that the API returned instead of the result. */
@@ -34,7 +35,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   if (response.ok) return response;
   const body = parse(await response.text()) as { error?: { message?: string; code?: string } } | null;
   const { message = `The gateway answered ${response.status}.`, code = null } = body?.error ?? {};
-  throw new ApiFailure(response.status, message, code);
+  throw new ApiFailure(response.status, asSentence(message), code);
 }
 
 function parse(text: string): unknown {

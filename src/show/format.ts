@@ -107,6 +107,15 @@ export function money(dollars: Known<number>): string {
   return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
 }
 
+/**
+ * Returns a text as a sentence, with a capital letter and an end: refusals of the queue follow names elsewhere, and
+ * begin in lower case. A first word that is a name, such as that of a field, stays as it is.
+ */
+export function asSentence(text: string): string {
+  const begun = text.replace(/^[a-z]+(?= )/, (word) => word[0]!.toUpperCase() + word.slice(1));
+  return /[\p{L}\p{N})"”’]$/u.test(begun) ? `${begun}.` : begun;
+}
+
 /** Returns the 12 characters by which an id differs from its neighbours, as lists show it. */
 export function shortId(id: string): string {
   const rest = behindPlace(id);

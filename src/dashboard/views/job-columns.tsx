@@ -34,7 +34,7 @@ export const JOB_COLUMNS: Column<ListedJob>[] = [
     key: 'id',
     head: 'Id',
     width: 130,
-    narrow: 188,
+    narrow: 176,
     cell: ({ id, config_id }) => (
       <>
         <a class="id" href={href(`jobs/${encodeURIComponent(id)}`)} title={id}>
@@ -63,7 +63,7 @@ export const JOB_COLUMNS: Column<ListedJob>[] = [
     key: 'created',
     head: 'Age',
     width: 84,
-    narrow: 78,
+    narrow: 86,
     isNumber: true,
     cell: (job) => <Age at={ms(job.created_at)} />,
   },

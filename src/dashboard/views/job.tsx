@@ -218,7 +218,7 @@ function Failure({ job: { error, state } }: { job: Job }) {
   if (!error) return null;
   return (
     <p class="failure">
-      <strong class="id">{error.code}</strong> {error.message}{' '}
+      <strong class="id">{error.code}</strong>: {format.asSentence(error.message)}{' '}
       <a href={href(`jobs?state=${state}&error_code=${encodeURIComponent(error.code)}&range=24h`)}>
         Other jobs that ended this way today
       </a>

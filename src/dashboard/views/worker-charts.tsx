@@ -75,7 +75,7 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
     Object.keys(lines).some((key) => data?.series[key]?.some((value) => value !== null)),
   );
   return (
-    <section aria-labelledby="charts-title">
+    <section class="load" aria-labelledby="charts-title">
       <div class="tools">
         <h2 id="charts-title">Load</h2>
         <Chips
@@ -103,7 +103,9 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
           ))}
         </div>
       ) : (
-        <p class="notice">{ownFailure(failure) ?? (data ? 'Nothing was measured.' : 'Asking …')}</p>
+        <p class={`notice${data ? '' : ' asked'}`}>
+          {ownFailure(failure) ?? (data ? 'Nothing was measured.' : 'Asking …')}
+        </p>
       )}
     </section>
   );

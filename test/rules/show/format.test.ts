@@ -94,6 +94,18 @@ describe('formats of the page', () => {
     expect(format.exactTime(at, 'Europe/Berlin', at)).toMatch(/^15:02:11 /);
   });
 
+  it.each([
+    ['no worker is known here', 'No worker is known here.'],
+    ['job a-1 has ended: submit under a new id', 'Job a-1 has ended: submit under a new id.'],
+    ['No job has the id "x".', 'No job has the id "x".'],
+    ['name a model, there are several: "a", "b"', 'Name a model, there are several: "a", "b".'],
+    ['payload.path: expected a path', 'payload.path: expected a path.'],
+    ['gpu-1 is not known', 'gpu-1 is not known.'],
+    ['', ''],
+  ])('write the refusal %j as a sentence', (text, sentence) => {
+    expect(format.asSentence(text)).toBe(sentence);
+  });
+
   it('write prices, ids and plurals', () => {
     expect(format.price(1.837)).toBe('$1.84/h');
     expect(format.shortId('0192f1c8-77aa-7d1e')).toBe('0192f1c8-77a…');
