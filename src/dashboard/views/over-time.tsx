@@ -5,6 +5,7 @@ import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { Mark, type Shape } from '../controls/marks.tsx';
+import type { Series } from '../controls/series.ts';
 import { HoldTime } from '../controls/time.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
@@ -84,10 +85,13 @@ export function OverTime(of: CourseOf) {
 function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
   const { at, step_ms, marks } = history;
   const select = (from: number, to: number) => go(requestsPath(of, from, to));
+  const charts = chartsOf(history, now.peek());
+  if (marks.length === 0 && charts.every(({ series }) => series.every(isUnknown)))
+    return <p class="notice">Nothing was measured in this time.</p>;
   return (
     <>
       <div class="charts">
-        {chartsOf(history, now.peek()).map(({ hasMarks, ...chart }) => (
+        {charts.map(({ hasMarks, ...chart }) => (
           <Chart
             key={chart.title}
             {...chart}
@@ -129,6 +133,10 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
       )}
     </>
   );
+}
+
+function isUnknown({ values }: Series): boolean {
+  return values.every((value) => value === null);
 }
 
 /**

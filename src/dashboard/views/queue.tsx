@@ -53,17 +53,30 @@ export function QueueView() {
         )}
       </div>
       {pools.length === 0 ? (
-        <p class="notice">
-          {pool === null
-            ? 'No pool is known yet. The first worker or job makes one known.'
-            : `No pool ${pool} is known.`}
-        </p>
+        <NoPool pool={pool} model={model} />
       ) : (
         <Pools key={`${pool} ${model}`} pools={pools} span={span} />
       )}
       {pool === null && model === null && <Aliases aliases={view.aliases ?? []} />}
-      <OverTime config_id={model === null ? pool : null} model={model} />
+      {view.pools.length > 0 && <OverTime config_id={model === null ? pool : null} model={model} />}
     </section>
+  );
+}
+
+/** Shows why no pool is listed, and what to do. */
+function NoPool({ pool, model }: { pool: string | null; model: string | null }) {
+  if (pool === null && model === null) {
+    return (
+      <p class="notice">
+        No pool is known yet. The first worker or job makes one known. <a href={href('')}>Add a worker</a>
+      </p>
+    );
+  }
+  return (
+    <p class="notice">
+      {pool === null ? `No pool serves the model ${model} now.` : `No pool ${pool} is known.`}{' '}
+      <a href={href('queue')}>All pools</a>
+    </p>
   );
 }
 
