@@ -29,13 +29,10 @@ export async function seenAnswer(response: Response, parts: AnswerParts): Promis
   const text = new TextDecoder().decode(bytes);
   const value = kind === 'json' ? engineJson(text)?.value : undefined;
   if (typeof value === 'object' && value !== null)
-    return withBody(
-      response,
-      (await seeWhole(value, parts.ask)) ? encoder.encode(JSON.stringify(value)) : bytes,
-    );
+    return withBody(response, (await seeWhole(value, parts.ask)) ? encoded(JSON.stringify(value)) : bytes);
   // JSON of a text alone, and what says that it is JSON and is none, are seen as they are written.
   const whole = { text };
-  return withBody(response, (await seeWhole(whole, parts.ask)) ? encoder.encode(whole.text) : bytes);
+  return withBody(response, (await seeWhole(whole, parts.ask)) ? encoded(whole.text) : bytes);
 }
 
 function withBody(response: Response, body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Response {
@@ -46,6 +43,10 @@ function withBody(response: Response, body: Uint8Array<ArrayBuffer> | ReadableSt
 }
 
 const encoder = new TextEncoder();
+
+function encoded(text: string): Uint8Array<ArrayBuffer> {
+  return encoder.encode(text) as Uint8Array<ArrayBuffer>;
+}
 
 /** Passes a stream on as the hook leaves it. One that breaks off breaks off behind what the hook has seen. */
 function seenStream(body: ReadableStream<Uint8Array>, parts: AnswerParts): ReadableStream<Uint8Array> {
