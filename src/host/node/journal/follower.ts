@@ -5,13 +5,14 @@ import type { Log } from '../../../durable/host.ts';
 import { STATE_VERSION } from '../../../durable/ports.ts';
 import { EXIT, UserError } from '../../../process/index.ts';
 import { fileKeySecret, makeFolder, storeFileKeySecret } from '../../../state/folder.ts';
+import { checkBelongs, idOf, isOn, journalEndsBefore } from './belonging.ts';
 import { decode, encode } from './entry.ts';
 import { LEASE_MS } from './held-lease.ts';
 import { type Entry, type Journal, type Place, Taken } from './journal.ts';
 import { appendAgain, isSame, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
 import { Diverged, forgetApplied, Replica } from './replica.ts';
-import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner, usedByTwo } from './snapshot.ts';
+import { checkVersion, restoreSnapshot, saveSnapshot, usedByTwo } from './snapshot.ts';
 
 /** The most entries that are applied in one turn. */
 const MOST_AT_ONCE = 500;
@@ -68,7 +69,7 @@ export class Follower {
     const hasData = (await readdir(join(stateDir, 'data'))).length > 0;
     const last = await journal.last();
     const id = await idOf(journal);
-    checkBelongs(parts, { local, hasData, last, id });
+    checkBelongs(stateDir, { local, hasData, last, id });
     if (last.seq === 0) return new Follower(parts, await beginJournal(parts, local, hasData), last);
     if (local && !local.mayBeAhead && (await isOn(journal, local)))
       return new Follower(parts, local.journal, local);
@@ -253,13 +254,6 @@ async function appendOnce(journal: Journal, entry: Entry): Promise<boolean> {
   }
 }
 
-/** Returns the id of a journal; null: it is empty. */
-async function idOf(journal: Journal): Promise<string | null> {
-  const [first] = await journal.read(0, 1);
-  const content = first?.seq === 1 ? decode(first.body) : null;
-  return content?.kind === 'owner' ? content.journal : await snapshotOwner(journal);
-}
-
 /** Makes the id of an empty journal, and its first snapshot if the folder has databases. Returns null if it has none. */
 async function beginJournal(
   { journal, stateDir, log }: FollowerParts,
@@ -274,54 +268,4 @@ async function beginJournal(
   await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: false });
   await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
   return id;
-}
-
-/** Returns whether the journal has the entry of a place; at 0, whether it still has its first entry, or none yet. */
-async function isOn(journal: Journal, { seq, epoch }: Place): Promise<boolean> {
-  const [found] = await journal.read(Math.max(0, seq - 1), 1);
-  if (seq === 0) return found === undefined || found.seq === 1;
-  return found?.seq === seq && found.epoch === epoch;
-}
-
-interface Found {
-  local: LocalPlace | null;
-  hasData: boolean;
-  last: Place;
-  id: string | null;
-}
-
-function journalEndsBefore(last: Place, seq: number, stateDir: string): UserError {
-  return new UserError(
-    `The journal ends at entry ${last.seq}, and the state folder ${stateDir} has entry ${seq}: the server of ` +
-      'the journal has lost entries, or it is an empty one. To go on from the folder, remove its journal-at.json and ' +
-      'name an empty journal; to go on from the journal, name another folder.',
-    EXIT.badState,
-  );
-}
-
-/** Checks that a state folder and a journal belong together. @throws UserError if they do not */
-function checkBelongs({ stateDir }: FollowerParts, { local, hasData, last, id }: Found): void {
-  const refuse = (text: string) => {
-    throw new UserError(text, EXIT.badState);
-  };
-  if (local !== null && id !== null && local.journal !== id) {
-    refuse(
-      `The state folder ${stateDir} follows another journal than this one. ` +
-        'Name the journal of this queue (QUEUE_JOURNAL or --journal), or another folder (WORKER_VLLM_STATE or --state).',
-    );
-  }
-  if (local === null && hasData && id !== null) {
-    refuse(
-      `The state folder ${stateDir} holds the state of a queue without this journal, which has entries of its own. ` +
-        'Name an empty folder (WORKER_VLLM_STATE or --state), or an empty journal (QUEUE_JOURNAL or --journal).',
-    );
-  }
-  if (local !== null && last.seq < local.seq && !local.mayBeAhead)
-    throw journalEndsBefore(last, local.seq, stateDir);
-  if (local?.mayBeAhead && last.seq === 0) {
-    refuse(
-      `The journal is empty, and the state folder ${stateDir} has followed one. To begin this journal with the ` +
-        "folder's state, remove its journal-at.json.",
-    );
-  }
 }
