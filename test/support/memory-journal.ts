@@ -21,6 +21,9 @@ export interface JournalFaults {
   takesMs(): number;
 }
 
+/** What every call throws while the server is away. */
+export class ServerAway extends Error {}
+
 /** The server of a journal, in memory. */
 export class JournalServer {
   entries: Entry[] = [];
@@ -123,7 +126,7 @@ export class MemoryJournal implements Journal {
     const ms = this.faults.takesMs();
     await this.faults.held;
     if (ms > 0) await sleep(ms / 2);
-    if (this.faults.isAway) throw new Error('the server is away');
+    if (this.faults.isAway) throw new ServerAway('the server is away');
     const done = act();
     if (ms > 0) await sleep(ms / 2);
     return done;

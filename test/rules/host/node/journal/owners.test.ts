@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { JournalMember } from '../../../../support/journal-member.ts';
-import { JournalServer, type MemoryJournal } from '../../../../support/memory-journal.ts';
+import { JournalServer, type MemoryJournal, ServerAway } from '../../../../support/memory-journal.ts';
 import { Random } from '../../../../support/random.ts';
 
 /**
@@ -201,9 +201,14 @@ class World {
     const { journal, owner } = one.member;
     if (one.state === 'follows' && one.member.follower!.place.seq === 0) return;
     const lost = owner?.lost.then(() => null) ?? new Promise<null>(() => {});
-    const saved = await Promise.race([save(), lost]);
-    if (saved === null) return;
-    await journal.trim(this.#before);
-    this.#before = Math.max(this.#before, saved.seq);
+    try {
+      const saved = await Promise.race([save(), lost]);
+      if (saved === null) return;
+      await journal.trim(this.#before);
+      this.#before = Math.max(this.#before, saved.seq);
+    } catch (error) {
+      // The next one is stored by the next process that is due.
+      if (!(error instanceof ServerAway)) throw error;
+    }
   }
 }
