@@ -175,10 +175,7 @@ async function tryClaim({ journal, follower, watch, address, ownEpoch }: Waiting
   await follower.catchUp();
   const lease = await journal.lease();
   const isHeld = (lease?.isAlive ?? false) && lease?.epoch !== ownEpoch;
-  if (!watch.read(isHeld, performance.now())) return null;
-  // The owner may have appended entries since the last look.
-  await follower.catchUp();
-  return await follower.claim(address);
+  return watch.read(isHeld, performance.now()) ? await follower.claim(address) : null;
 }
 
 function addressOf({ port }: JournalSettings): string {

@@ -41,7 +41,7 @@ export interface Claim {
 /** Keeps the files of a state folder at the end of the journal, until this process becomes the owner. */
 export class Follower {
   readonly #parts: FollowerParts;
-  /** The id of the journal; null: neither the journal nor the folder has anything yet. */
+  /** The id of the journal; null: nobody had begun it when it was last read. */
   #id: string | null;
   #replica: Replica;
   readonly #kept = new KeptEntries();
@@ -94,8 +94,9 @@ export class Follower {
       const entries = await this.#parts.journal.read(this.place.seq, MOST_AT_ONCE);
       if (entries.length === 0) break;
       if (this.#id === null) {
-        if (await this.#join()) continue;
-        throw withoutBeginning();
+        this.#id = await this.#join();
+        if (this.#id === null) throw withoutBeginning();
+        continue;
       }
       await this.#apply(entries);
       for (const entry of entries) this.#kept.add(entry, performance.now());
@@ -105,14 +106,18 @@ export class Follower {
   }
 
   /**
-   * Tries to become the owner. The files must be at the end of the journal, and nobody may hold the lease.
+   * Applies what is new, and tries to become the owner. Nobody may hold the lease.
    * @param address at which others are told that the owner is reached
-   * @returns null if another process was faster
+   * @returns null if another process was faster, since the files were last at the end of the journal
    */
   async claim(address: string): Promise<Claim | null> {
     const { journal, stateDir } = this.#parts;
-    if (this.#id === null) await this.#join();
-    const id = this.#id ?? randomUUID();
+    const before = this.place.epoch;
+    await this.catchUp();
+    // The process that has just become the owner would be replaced, and would end.
+    if (this.place.epoch !== before) return null;
+    // The id stays open: until the first entry is there, another process may begin the journal under another one.
+    const id = this.#id ?? (await this.#join()) ?? randomUUID();
     const after = this.place;
     await this.#restore(after);
     const epoch = after.epoch + 1;
@@ -160,18 +165,17 @@ export class Follower {
   }
 
   /**
-   * Follows a journal that was empty when this process opened it, once somebody has begun it: from its snapshot, since
-   * a queue that had data began it by one.
-   * @returns false, and does nothing, if nobody has begun it
+   * Makes the files of a journal that was empty when this process opened it, once somebody has begun it: from its
+   * snapshot, since a queue that had data began it by one.
+   * @returns the id of the journal; null, and does nothing, if nobody has begun it
    */
-  async #join(): Promise<boolean> {
+  async #join(): Promise<string | null> {
     const { journal, stateDir } = this.#parts;
     const id = await idOf(journal);
-    if (id === null) return false;
+    if (id === null) return null;
     this.#replica.close();
     this.#replica = new Replica(join(stateDir, 'data'), await restoreSnapshot(journal, stateDir, id));
-    this.#id = id;
-    return true;
+    return id;
   }
 
   async #apply(entries: readonly Entry[]): Promise<void> {
