@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import type { LaunchState } from '../../src/protocol/index.ts';
 import {
@@ -13,7 +13,6 @@ import {
 } from '../support/fleet-road.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { stopAllProcesses } from '../support/processes.ts';
 import {
   chatJob,
   cli,
@@ -26,8 +25,7 @@ import {
   tearDown,
 } from '../support/road.ts';
 
-/** What decides and what launches are killed while a launch is at each of its steps. */
-afterEach(stopAllProcesses);
+/** What decides and what launches are killed while a launch is at each of its steps. Each test has a fleet of its own. */
 afterAll(tearDown);
 
 const SLOW = { timeoutMs: 120_000, everyMs: 20 };
@@ -84,7 +82,7 @@ class Road {
   }
 }
 
-describe('a fleet whose queue and launcher are killed', () => {
+describe.concurrent('a fleet whose queue and launcher are killed', () => {
   it.each(ORDERS)(
     'has no machine twice, forgets none and loses no job: first the %s, then the %s, and so on',
     { timeout: 300_000 },
@@ -115,7 +113,7 @@ describe('a fleet whose queue and launcher are killed', () => {
   );
 });
 
-describe('worker-vllm up --fleet that is killed', () => {
+describe.concurrent('worker-vllm up --fleet that is killed', () => {
   it('leaves its machines, and the next start takes them over and ends those that nobody wants any more', {
     timeout: 300_000,
   }, async () => {

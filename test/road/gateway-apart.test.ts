@@ -169,7 +169,8 @@ it('goes on with answers while its queue is killed, and has new requests wait fo
   await setPace(worker.engineUrl, 1);
 });
 
-it('waits for a queue that starts after it, with those who ask meanwhile, and is not healthy until then', async () => {
+// Each of these has a queue of its own.
+it.concurrent('waits for a queue that starts after it, with those who ask meanwhile, and is not healthy until then', async () => {
   const [queuePort, port] = [await freePort(), await freePort()];
   const early = cli(['gateway', '--queue', `http://127.0.0.1:${queuePort}`, '--port', String(port)]);
   await early.waitForLine(/cannot be reached/);
@@ -185,7 +186,7 @@ it('waits for a queue that starts after it, with those who ask meanwhile, and is
   expect(await early.exited).toMatchObject({ code: 0 });
 });
 
-it('ends with the reason where its queue refuses its token, or is none', async () => {
+it.concurrent('ends with the reason where its queue refuses its token, or is none', async () => {
   const { url: closed } = await startQueue({ env: { QUEUE_TOKENS: 'read:a-reader' } });
   const tokenless = cli(['gateway', '--queue', closed, '--port', '0']);
   expect(await tokenless.exited).toMatchObject({ code: 6 });
@@ -201,7 +202,7 @@ it('ends with the reason where its queue refuses its token, or is none', async (
   expect(nowhere.output()).toContain('GATEWAY_QUEUE');
 });
 
-it('takes the tokens of its queue, and ends what was opened with those that are gone', async () => {
+it.concurrent('takes the tokens of its queue, and ends what was opened with those that are gone', async () => {
   const stateDir = stateFolder();
   const env = { QUEUE_TOKENS: 'gateway:of-gateways,admin:an-admin', QUEUE_IDS: 'vllm-queue,team-*' };
   const own = await startQueue({ stateDir, env });

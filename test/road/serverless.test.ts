@@ -1,12 +1,14 @@
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { PlatformJob } from '../support/fake-serverless.ts';
 import { until } from '../support/poll.ts';
 import { engineRunning, tearDown } from '../support/road.ts';
 import { endAll, startEndpoint } from '../support/serverless-road.ts';
 
-/** Our worker in a RunPod endpoint, in the place of RunPod's. */
-afterEach(endAll);
-afterAll(tearDown);
+/** Our worker in a RunPod endpoint, in the place of RunPod's; each test has one of its own, so they run beside each other. */
+afterAll(async () => {
+  await endAll();
+  await tearDown();
+});
 
 const prompt = (tokens: number, more: object = {}) => ({
   prompt: 'Say something.',
@@ -18,7 +20,7 @@ function textOf({ output }: PlatformJob): string {
   return (output as string[]).join('');
 }
 
-describe('what jobs answer', () => {
+describe.concurrent('what jobs answer', () => {
   it('gives a whole answer as one piece and as a list of one, as RunPod’s worker does', async () => {
     const { platform } = await startEndpoint();
     const job = platform.submit('sync-1-u1', prompt(3));
@@ -97,7 +99,7 @@ describe('what jobs answer', () => {
   });
 });
 
-describe('taking', () => {
+describe.concurrent('taking', () => {
   it('asks for as many as there are free slots', async () => {
     const { platform, engineUrl } = await startEndpoint({
       engineArgs: '--inter-token-latency-ms 50',
