@@ -1,14 +1,12 @@
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { fleetView, isAlive, printed, startLauncher, writeFleet } from '../support/fleet-road.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { stopAllProcesses } from '../support/processes.ts';
 import { cli, processesWith, startQueue, stateFolder, tearDown } from '../support/road.ts';
 
-/** Fleets whose workers start and end by need, as operators start them. */
-afterEach(stopAllProcesses);
+/** Fleets whose workers start and end by need, as operators start them. Each test has a fleet of its own. */
 afterAll(tearDown);
 
 /** Processes that start on a busy machine. */
@@ -43,7 +41,7 @@ async function readyWorkers(url: string): Promise<number> {
   return (await fleetView(url)).launches.filter(({ state }) => state === 'ready').length;
 }
 
-describe('worker-vllm up --fleet', () => {
+describe.concurrent('worker-vllm up --fleet', () => {
   it(
     'starts workers while requests wait, follows its file, ends them when none come, and leaves nothing',
     LONG,
@@ -90,7 +88,7 @@ describe('worker-vllm up --fleet', () => {
   });
 });
 
-describe('worker-vllm fleet', () => {
+describe.concurrent('worker-vllm fleet', () => {
   it(
     'shows a model that cannot be loaded and a budget that is reached, and obeys its operator',
     LONG,
