@@ -33,6 +33,8 @@ beforeAll(async () => {
   const port = await freePort();
   const sideChannel = async () => ({
     PYTHONPATH,
+    // As vLLM does by itself: the model, and what hands its caches over, run in a process of their own.
+    VLLM_ENABLE_V1_MULTIPROCESSING: '1',
     VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1',
     VLLM_NIXL_SIDE_CHANNEL_PORT: String(await freePort()),
   });
