@@ -103,14 +103,14 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/projections/usage.ts',
-    line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',
+    line: 'const wasted = Math.max(0, tokensOf(usage) - this.#keptOf(job, fence));',
     becomes: 'const wasted = tokensOf(usage);',
   },
   {
     name: 'moving: what a caller was given before a restart is wasted too',
     file: 'src/queue/projections/usage.ts',
-    line: 'isEarlier ? this.#book.keptEarlier(job.id) :',
-    becomes: 'isEarlier ? 0 :',
+    line: 'return this.#book.keptEarlier(job.id);',
+    becomes: 'return 0;',
     first_seed: 20_340,
   },
   {

@@ -157,12 +157,18 @@ export class UsageCounter implements Projection {
   /** Counts as wasted the tokens of an attempt that no caller gets, except those from which the next attempt goes on. */
   #countWasted(job: Job, fence: number, usage: Usage | undefined): void {
     if (usage === undefined || this.#book.isCounted(fence)) return;
-    const isEarlier = this.#core.fences.isEarlier(fence) && job.mode === 'waiting';
-    const kept = isEarlier ? this.#book.keptEarlier(job.id) : this.#book.keptOf(fence);
-    const wasted = Math.max(0, tokensOf(usage) - kept);
+    const wasted = Math.max(0, tokensOf(usage) - this.#keptOf(job, fence));
     this.#book.gather({ key: keyOf(this.#core, job, usage), amounts: { wasted } }, fence);
     // The command of a stored job has a commit, so the count is written with it.
     if (job.mode === 'stored') this.#book.write();
+  }
+
+  /** Returns how many tokens an attempt used and left to the next one, also if it began before the queue restarted. */
+  #keptOf(job: Job, fence: number): number {
+    const kept = this.#book.keptOf(fence);
+    if (kept > 0 || !this.#core.fences.isEarlier(fence)) return kept;
+    if (job.mode === 'stored') return this.#core.stored.kept(job)?.partial.ids.length ?? 0;
+    return this.#book.keptEarlier(job.id);
   }
 
   /** Counts the settlement of a request from before the queue restarted, about which only the worker knows. */

@@ -101,10 +101,9 @@ it('is not wasted, whatever becomes of the attempts that go on from it', () => {
   expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 + 3 }]);
 });
 
-it.each([
-  ['before', 'after'],
-  ['after', 'before'],
-])('is not wasted by a worker that tells of it late, %s the next attempt', (...order) => {
+const ORDERS = [[['late', 'next']], [['next', 'late']], [['restart', 'late', 'next']]] as const;
+
+it.each(ORDERS)('is not wasted by a worker that tells of it late: %j', (order) => {
   const queue = new QueueHarness();
   const frozen = queue.worker('frozen');
   queue.job();
@@ -121,7 +120,8 @@ it.each([
     const back = queue.worker('frozen', { capacity: 0 });
     queue.say(back, { ...LOST, job_id, fence_token, usage: { prompt_tokens: 2, completion_tokens: 5 } });
   };
-  for (const when of order) (when === 'before' ? late : next)();
+  const steps = { late, next, restart: () => queue.restart() };
+  for (const step of order) steps[step]();
   expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 }]);
 });
 
