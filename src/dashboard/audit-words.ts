@@ -18,7 +18,7 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'attention.acknowledge': 'acknowledged a problem',
   'alerts.mute': 'muted alerts',
   'alerts.unmute': 'ended a mute of alerts',
-  'alerts.test': 'sent a test to a receiver of alerts',
+  'alerts.test': 'tested a receiver of alerts',
   'worker.forget': 'forgot a worker',
   'job.cancel': 'cancelled a job',
   'job.retry': 'retried a job',
@@ -52,9 +52,10 @@ export function changeInWords({ before, after }: Pick<AuditEntry, 'before' | 'af
   );
   const clauses = names.flatMap((name) => {
     const [from, to] = [valueInWords(was[name]), valueInWords(is[name])];
+    const field = fieldInWords(name);
     if (from === to) return [];
-    if (before !== null && after !== null && name in was && name in is) return [`${name} ${from} → ${to}`];
-    return [`${name} ${name in is ? to : from}`];
+    if (before !== null && after !== null && name in was && name in is) return [`${field} ${from} → ${to}`];
+    return [`${field} ${name in is ? to : from}`];
   });
   return clauses.join(', ');
 }
@@ -66,10 +67,18 @@ function fieldsOf(value: unknown): Record<string, unknown> {
   return one === null || one === undefined ? {} : { '': one };
 }
 
+/** Returns the name of a field as the page says it: `requests per minute`, `pool`. */
+function fieldInWords(name: string): string {
+  return name === 'config_id' ? 'pool' : name.replaceAll('_', ' ');
+}
+
+/** A time in ISO's form. */
+const ISO_TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/;
+
 function valueInWords(value: unknown): string {
   if (value === undefined || value === null) return 'none';
   if (Array.isArray(value)) return value.map(valueInWords).join(' and ');
-  if (typeof value !== 'object') return String(value);
-  const fields = Object.entries(value).map(([name, field]) => `${name} ${valueInWords(field)}`);
+  if (typeof value !== 'object') return String(value).replace(ISO_TIME, '$1 $2 UTC');
+  const fields = Object.entries(value).map(([name, of]) => `${fieldInWords(name)} ${valueInWords(of)}`);
   return `(${fields.join(', ')})`;
 }

@@ -8,6 +8,7 @@ import { AuditMark } from '../controls/marks.tsx';
 import { type Listed, withSince } from '../controls/paged-list.ts';
 import type { Column } from '../controls/table.tsx';
 import { Age, Time } from '../controls/time.tsx';
+import { isNarrow } from '../controls/window.ts';
 import { href, query } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
@@ -23,7 +24,8 @@ const FIELDS: FilterField[] = [
   { name: 'target', parameter: 'target', label: 'Target' },
 ];
 
-const ROW_PX = 48;
+/** On a phone a row has what the columns that are left out there say. */
+const ROW_PX = isNarrow ? 96 : 48;
 
 const ENTRIES: Listed<AuditEntry> = {
   path: 'api/audit',
@@ -96,7 +98,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     key: 'at',
     head: 'When',
     width: 130,
-    narrow: 70,
+    narrow: 78,
     cell: ({ at }) => (
       <>
         <Age at={Date.parse(at)} />
@@ -111,7 +113,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     head: 'Token',
     title: 'Name of the token that was used',
     width: 160,
-    narrow: 84,
+    drop: 5,
     cell: (entry) =>
       entry.actor === null ? (
         <span class="dim">{actorInWords(entry)}</span>
@@ -125,20 +127,31 @@ const COLUMNS: Column<AuditEntry>[] = [
     key: 'action',
     head: 'Action',
     width: 240,
-    cell: ({ action, target, route, queue_id }) => (
-      <>
-        <Only name="action" value={action} text={ACTION_WORDS[action] ?? action} />
-        <small title={`${target}: ${route}, through the queue ${queue_id}`}>
-          <Only name="target" value={target} />
-        </small>
-      </>
-    ),
+    cell: (entry) => {
+      const { action, target, route, queue_id } = entry;
+      return (
+        <>
+          <Only name="action" value={action} text={ACTION_WORDS[action] ?? action} />
+          <small title={`${target}: ${route}, through the queue ${queue_id}`}>
+            <Only name="target" value={target} />
+          </small>
+          {isNarrow && (
+            <>
+              <small class="when-narrow">by {actorInWords(entry)}</small>
+              <small class="when-narrow">
+                <span class="clamped">{changeInWords(entry)}</span>
+              </small>
+            </>
+          )}
+        </>
+      );
+    },
   },
   {
     key: 'outcome',
     head: 'Outcome',
     width: 130,
-    narrow: 84,
+    narrow: 76,
     cell: ({ outcome, error }) => (
       <>
         <AuditMark outcome={outcome} />

@@ -10,6 +10,11 @@ describe('an entry of the audit in words', () => {
     [{ name: 'a', scopes: ['read'], tenant: 'ops' }, null, 'scopes read, tenant ops'],
     [[{ name: 'a', scopes: ['read'] }], [{ name: 'a', scopes: ['admin'] }], 'scopes read → admin'],
     [{ limits: { running: 1 } }, { limits: null }, 'limits (running 1) → none'],
+    [
+      null,
+      { config_id: 'a', limits: { tokens_per_day: 5 }, expires_at: '2027-03-31T00:00:00.5Z' },
+      'pool a, limits (tokens per day 5), expires at 2027-03-31 00:00:00 UTC',
+    ],
     [{ name: 'a' }, { name: 'a' }, ''],
     [null, null, ''],
   ])('tells what became another of %j and %j', (before, after, words) => {
