@@ -34,7 +34,7 @@ it('runs a file, shows how far it is and gives its answers, and cancels one', as
   };
   await start(12, 4);
   await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
-  await page.getByText('Errors: 1 × 400').waitFor();
+  await page.getByText('Errors: 1 × status 400').waitFor();
   const download = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Output', exact: true }).click();
   expect((await download).suggestedFilename()).toMatch(/^batch_\w+_output\.jsonl$/);

@@ -51,7 +51,7 @@ it('lists them, and shows one with what it goes on from', async () => {
   await page.goto(`${queue.url}/responses?conversation=${conversation.id}`);
   await page.locator(`a[title="${talked.id}"]`).click();
   await page.getByRole('link', { name: 'in the background, as a job' }).waitFor();
-  await page.getByText('Its items').waitFor();
+  await page.getByText('Items of the conversation').waitFor();
   expect(faults).toEqual([]);
   await close();
 }, 120_000);

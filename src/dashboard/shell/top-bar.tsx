@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isUtc, switchUtc } from '../clock.ts';
 import { Mark, type Shape } from '../controls/marks.tsx';
+import { isTouched } from '../controls/window.ts';
 import { isHelpOpen, SHORTCUTS } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path, VIEWS } from '../router.ts';
@@ -13,6 +14,9 @@ const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', da
 /** The most suggestions; in a fleet of a thousand, nobody would read more. */
 const MOST_SUGGESTIONS = 12;
 
+/** The views without a link in the bar, each with the one that leads to it. */
+const LED_TO_BY: Record<string, string> = { workers: '', responses: 'requests' };
+
 /** The id of the menu, by which its button opens it. */
 const MENU = 'menu';
 
@@ -21,12 +25,14 @@ const MENU = 'menu';
  * them in a menu, whose button names the open view.
  */
 export function TopBar() {
-  const current = path.value.split('/')[0]!.replace('workers', '');
+  const view = path.value.split('/')[0]!;
+  const current = LED_TO_BY[view] ?? view;
   const menu = useRef<HTMLDivElement>(null);
   // Without a token there is nothing to go to.
   if (isSignedOut.value) {
     return (
       <header class="top-bar">
+        <strong>worker-vllm</strong>
         <Switches />
       </header>
     );
@@ -35,7 +41,7 @@ export function TopBar() {
     <header class="top-bar">
       <button type="button" class="menu-button" popovertarget={MENU}>
         <span class="unseen">Views: </span>
-        <MenuMark /> {VIEWS[current]?.name ?? 'Views'}
+        <MenuMark /> {VIEWS[view]?.name ?? 'Views'}
       </button>
       <div class="menu" id={MENU} popover="auto" ref={menu}>
         <Views current={current} onOpen={() => menu.current?.hidePopover()} />
@@ -146,7 +152,7 @@ function Search() {
         <input
           id="search"
           type="search"
-          placeholder="Request or worker id  /"
+          placeholder={isTouched ? 'Request or worker id' : 'Request or worker id  /'}
           aria-label="Search a request, a job or a worker by its id"
           autocomplete="off"
           spellcheck={false}

@@ -3,7 +3,7 @@ import * as format from '../../show/format.ts';
 import { type Column, Table } from '../controls/table.tsx';
 import { href } from '../router.ts';
 
-const ROW_HEIGHT = 48;
+const ROW_HEIGHT = 56;
 
 type ModelRow = AliasRow['models'][number];
 
@@ -13,6 +13,7 @@ export function Aliases({ aliases }: { aliases: readonly AliasRow[] }) {
   return (
     <section aria-labelledby="aliases">
       <h2 id="aliases">Aliases</h2>
+      <p class="dim">The figures of the models are of the last ten minutes.</p>
       {aliases.map(({ alias, models }) => (
         <article key={alias} class="alias" aria-label={alias}>
           <h3 class="id">{alias}</h3>
@@ -37,7 +38,7 @@ const COLUMNS: Column<ModelRow>[] = [
     head: 'Model',
     cell: ({ model, is_mirror, fell }) => (
       <>
-        <a class="id" href={href(`requests?model=${encodeURIComponent(model)}`)}>
+        <a class="id clamped" title={model} href={href(`requests?model=${encodeURIComponent(model)}`)}>
           {model}
         </a>
         {is_mirror && <small>mirror: gets copies</small>}

@@ -113,7 +113,9 @@ function Pace({ batch, done }: { batch: Batch; done: number }) {
 function ErrorKinds({ counts }: { counts: Record<string, number> }) {
   const kinds = Object.entries(counts).sort(([, one], [, other]) => other - one);
   if (kinds.length === 0) return null;
-  return <p>Errors: {kinds.map(([kind, lines]) => `${format.count(lines)} × ${kind}`).join(', ')}</p>;
+  // A kind without a code of its own is the status that the engine answered.
+  const words = (kind: string) => (/^\d+$/.test(kind) ? `status ${kind}` : kind);
+  return <p>Errors: {kinds.map(([kind, lines]) => `${format.count(lines)} × ${words(kind)}`).join(', ')}</p>;
 }
 
 function Actions({ batch }: { batch: Batch }) {

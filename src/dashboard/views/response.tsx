@@ -42,7 +42,7 @@ function Said({ id }: { id: string }) {
   const address = at(`v1/responses/${encodeURIComponent(id)}`);
   return (
     <>
-      <h2>What was said, from a shell</h2>
+      <h2>Read what was said from a shell</h2>
       <Command text={curlCommand(address, session.value?.asks_for_token === true)} />
     </>
   );
@@ -80,14 +80,14 @@ function Facts({ place: { response, conversation } }: { place: ResponsePlace }) 
           </a>
         )}
       </Figure>
-      {conversation && <Figure name="Its items">{format.count(conversation.items)}</Figure>}
+      {conversation && <Figure name="Items of the conversation">{format.count(conversation.items)}</Figure>}
       {conversation && (
-        <Figure name="It changed">
+        <Figure name="Conversation changed">
           <Time at={conversation.changed_at} />
         </Figure>
       )}
       {conversation?.locked_by && (
-        <Figure name="It waits for">
+        <Figure name="Conversation waits for">
           <a class="id" href={href(pathOf({ id: conversation.locked_by }))}>
             {format.shortId(conversation.locked_by)}
           </a>
