@@ -65,9 +65,9 @@ async function main(): Promise<void> {
   await shootAll(browser, empty.url, [{ name: 'empty', path: '' }]).finally(tearDown);
   const guarded = await startGuardedQueue();
   const storageState = await signedIn(browser, guarded);
-  await shootAll(browser, guarded.url, [{ name: 'tokens', path: 'tokens' }], { storageState }).finally(
-    tearDown,
-  );
+  const forAdmins = ['tokens', 'alerts'].map((name) => ({ name, path: name }));
+  await shootAll(browser, guarded.url, forAdmins, { storageState }).finally(tearDown);
+  await guarded.stop();
   const queue = await startDemoQueue('0');
   const fleet = startDemoFleet({ url: queue.url, token: undefined });
   try {
@@ -91,7 +91,6 @@ async function main(): Promise<void> {
       { name: 'usage', path: 'usage?by=config_id' },
       { name: 'spend', path: 'spend' },
       { name: 'audit', path: 'audit' },
-      { name: 'alerts', path: 'alerts' },
       { name: 'responses', path: 'responses' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
