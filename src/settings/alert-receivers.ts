@@ -139,3 +139,25 @@ export function alertReceivers(given: { alerts: string; alert_url: string }): Al
   const short = { name: SHORT_FORM, kind: 'slack', url: given.alert_url } as const;
   return [{ ...short, severity: 'warning', ends: true }, ...receivers];
 }
+
+/** The rows of the settings of alerts, for the table of settings (queue-settings.ts). */
+export const ALERT_SETTINGS = {
+  alerts: {
+    kind: 'text',
+    default: '',
+    check: parseAlertReceivers,
+    help: 'who is told of problems: a JSON array of receivers (Slack, PagerDuty, Alertmanager, webhooks, e-mail), each with rules, or the path of a file with one; [alerts](alerts.md)',
+  },
+  alert_url: {
+    kind: 'text',
+    default: '',
+    check: checkPostUrl,
+    help: 'short form of QUEUE_ALERTS for one receiver: each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [alerts](alerts.md)',
+  },
+  // A problem that comes and goes is not posted. The list of problems is checked three times as often.
+  alert_settled_seconds: {
+    kind: 'seconds',
+    default: 15,
+    min: 0.1,
+  },
+} as const;

@@ -1,10 +1,11 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
-import { matchesPattern } from '../protocol/text.ts';
-import { parseAlertReceivers } from './alert-receivers.ts';
+import { ALERT_SETTINGS } from './alert-receivers.ts';
 import { HOOK_SETTINGS } from './hooks.ts';
+import { parseModelAliases } from './model-aliases.ts';
 import { OIDC_SETTINGS } from './oidc.ts';
-import { checkPostUrl } from './webhooks.ts';
+import { parseRequestTimeouts } from './request-timeouts.ts';
+import { WEBHOOK_SETTINGS } from './webhooks.ts';
 
 /** The id of the queue for a request that names none. */
 export const DEFAULT_QUEUE = 'vllm-queue';
@@ -130,34 +131,8 @@ export const QUEUE_SETTINGS = {
     max: 1,
     help: '1: people who are signed in to the page with the scope admin see payloads and results of every job there; 0: of their own tenant alone',
   },
-  webhook_hosts: {
-    kind: 'text',
-    default: '',
-    help: 'hosts to which settlements may be posted, comma-separated: `hooks.example.com`, `*.example.org`; public addresses over https, but for `private:receiver:9000`',
-  },
-  webhook_secret: {
-    kind: 'text',
-    default: '',
-    help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
-  },
-  webhook_url: {
-    kind: 'text',
-    default: '',
-    check: checkPostUrl,
-    help: 'the ends of responses in the background and of batches are posted here, as OpenAI posts them; its host is one of QUEUE_WEBHOOK_HOSTS; [webhooks](responses.md#webhooks)',
-  },
-  alerts: {
-    kind: 'text',
-    default: '',
-    check: parseAlertReceivers,
-    help: 'who is told of problems: a JSON array of receivers (Slack, PagerDuty, Alertmanager, webhooks, e-mail), each with rules, or the path of a file with one; [alerts](alerts.md)',
-  },
-  alert_url: {
-    kind: 'text',
-    default: '',
-    check: checkPostUrl,
-    help: 'short form of QUEUE_ALERTS for one receiver: each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [alerts](alerts.md)',
-  },
+  ...WEBHOOK_SETTINGS,
+  ...ALERT_SETTINGS,
   ...OIDC_SETTINGS,
   ...HOOK_SETTINGS,
 
@@ -184,12 +159,6 @@ export const QUEUE_SETTINGS = {
     kind: 'bytes',
     default: 48 * 1024 * 1024,
     min: bounds.PAYLOAD_BYTES,
-  },
-  // A problem that comes and goes is not posted. The list of problems is checked three times as often.
-  alert_settled_seconds: {
-    kind: 'seconds',
-    default: 15,
-    min: 0.1,
   },
   // This is OpenAI's limit for the input of a batch.
   max_file_bytes: {
@@ -317,56 +286,4 @@ export function completeSettings(given: GivenSettings): QueueSettings {
     file_key_mac: given.file_key_mac ?? '',
     ...completeQueueSettings(given),
   };
-}
-
-/**
- * Reads model names by alias from `alias=model,alias=model`.
- * @throws Error that says what is wrong
- */
-export function parseModelAliases(text: string): ReadonlyMap<string, string> {
-  const aliases = new Map<string, string>();
-  for (const entry of text.split(',').map((part) => part.trim())) {
-    if (entry === '') continue;
-    const [, alias, model] = /^([^=]+?)\s*=\s*(.+)$/.exec(entry) ?? [];
-    if (alias === undefined || model === undefined) {
-      throw new Error(`expected alias=model, comma-separated, such as "gpt-4o=my-model"; got "${entry}"`);
-    }
-    if (alias === 'default') throw new Error('"default" is the model that is there, and cannot be an alias');
-    if (aliases.has(alias)) throw new Error(`the alias "${alias}" is there twice`);
-    aliases.set(alias, model);
-  }
-  for (const [alias, model] of aliases) {
-    if (aliases.has(model))
-      throw new Error(`the alias "${alias}" stands for "${model}", which is an alias itself`);
-  }
-  return aliases;
-}
-
-/** The longest time limit, seconds. */
-const LONGEST_SECONDS = 86_400;
-
-/** Time limits by route; the first entry that matches counts. */
-export interface RequestTimeouts {
-  /** Returns the time limit of a path, ms, or undefined. */
-  of(path: string): number | undefined;
-}
-
-/**
- * Reads `/v1/embeddings=30,/v1/audio/*=300,*=600`: seconds by path, `*` for any characters.
- * @throws Error that says what is wrong
- */
-export function parseRequestTimeouts(text: string): RequestTimeouts {
-  const entries = text.split(',').flatMap((part) => {
-    const entry = part.trim();
-    if (entry === '') return [];
-    const [, pattern, number] = /^([/*]\S*?)\s*=\s*(\d+(?:\.\d+)?)$/.exec(entry) ?? [];
-    const seconds = Number(number);
-    if (pattern === undefined || !(seconds > 0 && seconds <= LONGEST_SECONDS)) {
-      throw new Error(
-        `expected path=seconds, comma-separated, such as "/v1/embeddings=30,*=600", with up to ${LONGEST_SECONDS} seconds; got "${entry}"`,
-      );
-    }
-    return [{ pattern, ms: seconds * 1000 }];
-  });
-  return { of: (path) => entries.find(({ pattern }) => matchesPattern(pattern, path))?.ms };
 }

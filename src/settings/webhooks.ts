@@ -1,6 +1,6 @@
 import { bytesOfBase64 } from '../protocol/text.ts';
 
-/** This file checks where webhooks may go, and reads the key that signs them. */
+/** This file has the settings of webhooks: it checks where they may go, and reads the key that signs them. */
 
 /** The prefix of an entry of QUEUE_WEBHOOK_HOSTS whose host may have a private address, and use http. */
 const PRIVATE = 'private:';
@@ -76,3 +76,23 @@ export function webhookSettingsProblem(given: {
   const problem = given.url ? webhookProblem(given.url, given.hosts) : null;
   return problem?.replace('webhook', 'QUEUE_WEBHOOK_URL') ?? null;
 }
+
+/** The rows of the settings of webhooks, for the table of settings (queue-settings.ts). */
+export const WEBHOOK_SETTINGS = {
+  webhook_hosts: {
+    kind: 'text',
+    default: '',
+    help: 'hosts to which settlements may be posted, comma-separated: `hooks.example.com`, `*.example.org`; public addresses over https, but for `private:receiver:9000`',
+  },
+  webhook_secret: {
+    kind: 'text',
+    default: '',
+    help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
+  },
+  webhook_url: {
+    kind: 'text',
+    default: '',
+    check: checkPostUrl,
+    help: 'the ends of responses in the background and of batches are posted here, as OpenAI posts them; its host is one of QUEUE_WEBHOOK_HOSTS; [webhooks](responses.md#webhooks)',
+  },
+} as const;

@@ -1,6 +1,6 @@
 import { type AliasTable, aliasOf, type Mirror } from '../../aliases/alias.ts';
 import { aliasNamed } from '../../aliases/resolve.ts';
-import { parseModelAliases } from '../../settings/queue-settings.ts';
+import { parseModelAliases } from '../../settings/model-aliases.ts';
 import type { Sql } from '../store/ports.ts';
 
 /** A look through pools without workers for jobs whose aliases lead elsewhere. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseRequestTimeouts } from '../../../src/settings/queue-settings.ts';
+import { parseRequestTimeouts } from '../../../src/settings/request-timeouts.ts';
 
 test('the first entry that fits gives the time limit of a route', () => {
   const timeouts = parseRequestTimeouts('/v1/embeddings=2.5, /v1/audio/*=300,*=600');
