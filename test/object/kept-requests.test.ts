@@ -329,6 +329,23 @@ describe('kept requests', () => {
   });
 });
 
+it.each([
+  ['GET', '?limit=3', 'limit'],
+  ['GET', '/records?limit=3', 'limit'],
+  ['GET', '/records?since=yesterday', 'since: expected a time'],
+  ['GET', '/records?until=', 'until: expected a time'],
+  ['GET', '/records?since=200&until=100', 'since: expected a time before until'],
+  ['GET', '/records?tenant=', 'tenant: expected a name'],
+  ['DELETE', '?tenant=', 'give either tenant or id'],
+  ['DELETE', '?tenant=team&id=req_1', 'give either tenant or id'],
+  ['DELETE', '?tenants=team', 'tenants'],
+])('%s /api/kept-requests%s is refused by name', async (method, query, message) => {
+  const headers = { authorization: 'Bearer operator' };
+  const answer = await fetch(`${road.url}/api/kept-requests${query}`, { method, headers });
+  const { error } = (await answer.json()) as { error: { message: string } };
+  expect([answer.status, error.message]).toEqual([400, expect.stringContaining(message)]);
+});
+
 describe('with keeping off', () => {
   it('nothing of a request is on the disk, whatever its token says', async () => {
     const tokens = JSON.parse(SETTINGS.TOKENS) as { name: string; keep?: boolean }[];

@@ -121,8 +121,13 @@ async function linesOf(env: Env, queueId: string, wanted: KeptWanted): Promise<R
 /** @throws HttpError 400 */
 function readWanted(query: Record<string, string>): KeptWanted {
   rejectUnknownParameters(query, ['since', 'until', 'tenant', 'queue_id']);
-  const { since, until, tenant = null } = query;
-  return { since: timeOf('since', since), until: timeOf('until', until), tenant, after: 0 };
+  const { tenant = null } = query;
+  const [since, until] = [timeOf('since', query.since), timeOf('until', query.until)];
+  if (since !== null && until !== null && since >= until)
+    throw invalidParameter('since: expected a time before until');
+  // A shell makes this of a variable that is not set.
+  if (tenant === '') throw invalidParameter('tenant: expected a name');
+  return { since, until, tenant, after: 0 };
 }
 
 /** @throws HttpError 400 */
