@@ -25,6 +25,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
   const created = start.created_ms ?? start.engine_started_ms;
   if (created === undefined) return null;
   const isOver = state === 'lost' || state === 'stopped' || state === 'error';
+  const hasFailed = isOver && start.engine_healthy_ms === undefined;
   const steps = stepsOf(worker, now.value, isOver);
   const toHealthy = (start.engine_healthy_ms ?? (isOver ? created : now.value)) - created;
   const isSlow = expected_start_ms !== null && toHealthy > expected_start_ms * 1.2;
@@ -34,13 +35,22 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
       <p class={isSlow ? 'warn' : 'dim'}>
         It began at <Time at={created} />
         {start.engine_healthy_ms === undefined
-          ? isOver
+          ? hasFailed
             ? ' and ended before the engine was healthy'
-            : `; the engine is not healthy yet after ${format.age(toHealthy)}`
-          : `; the engine was healthy after ${format.duration(toHealthy)}`}
+            : '; the engine is not healthy yet after '
+          : '; the engine was healthy after '}
+        {!hasFailed && (
+          <span class="number">
+            {start.engine_healthy_ms === undefined ? format.age(toHealthy) : format.duration(toHealthy)}
+          </span>
+        )}
         .
-        {expected_start_ms !== null &&
-          ` Starts of this pool usually take ${format.duration(expected_start_ms)}.`}
+        {expected_start_ms !== null && (
+          <>
+            {' '}
+            Starts of this pool usually take <span class="number">{format.duration(expected_start_ms)}</span>.
+          </>
+        )}
       </p>
       <ol>
         {steps.map(({ name, length, state }) => (
