@@ -69,16 +69,16 @@ export function clientsOverVllm(road: () => { vllm: VllmInstall; queueUrl: strin
       });
     });
 
-    it('RunPod’s form answers', async () => {
+    it('RunPod’s form answers, with tokens and usage as those of 2.x', async () => {
       const response = await fetch(`${road().queueUrl}/v2/default/runsync`, {
         method: 'POST',
         body: JSON.stringify({
-          input: { prompt: 'Hello', sampling_params: { max_tokens: 8, temperature: 0 } },
+          input: { prompt: 'Hello', sampling_params: { max_tokens: 8, temperature: 0, ignore_eos: true } },
         }),
       });
       expect(await response.json()).toMatchObject({
         status: 'COMPLETED',
-        output: [{ choices: [{ tokens: [expect.any(String)] }] }],
+        output: [{ choices: [{ tokens: [expect.any(String)] }], usage: { output: 8 } }],
       });
     });
 

@@ -10,7 +10,7 @@ import { START_LIMIT } from './worker.ts';
 afterEach(endAll);
 afterAll(tearDown);
 
-async function started(env: NodeJS.ProcessEnv = {}) {
+async function started() {
   const vllm = await ensureVllm();
   const { platform, endpoint } = await startPlatform();
   const worker = await startServerlessWorker(endpoint, {
@@ -23,7 +23,6 @@ async function started(env: NodeJS.ProcessEnv = {}) {
         GPU_CHECK: 'off',
       },
       ...{ ...TINY_MODEL_VARIABLES, MAX_MODEL_LEN: '2048', OPENAI_SERVED_MODEL_NAME_OVERRIDE: 'tiny' },
-      ...env,
     },
   });
   await until(() => platform.of('take').length > 0, 'the worker asks for jobs', START_LIMIT);
@@ -71,14 +70,4 @@ it('runs jobs, streams, errors and stops, and ends in order', async () => {
   expect(platform.violations).toEqual([]);
   process.kill('SIGTERM');
   expect((await process.exited).code).toBe(0);
-});
-
-it('gives tokens and usage in the form of 2.x', async () => {
-  const { platform } = await started({ RUNPOD_OUTPUT: 'tokens' });
-  const job = platform.submit('old', {
-    prompt: 'Hello',
-    sampling_params: { max_tokens: 8, ignore_eos: true },
-  });
-  await until(() => platform.isOver('old'), 'it is over');
-  expect(job.output).toMatchObject([{ choices: [{ tokens: [expect.any(String)] }], usage: { output: 8 } }]);
 });

@@ -8,6 +8,14 @@ import { startWorker, untilReady, type WorkerProcess } from '../support/road.ts'
 export const START_SECONDS = 560;
 export const START_LIMIT = { timeoutMs: START_SECONDS * 1000 };
 
+/** A server that no worker started. */
+export interface Served {
+  vllm: VllmInstall;
+  url: string;
+  /** All that it has logged. */
+  output(): string;
+}
+
 /** Runs a script of `scripts/vllm` that writes a model or an adapter. */
 export function make({ python }: VllmInstall, script: string, ...args: string[]): void {
   const path = join(import.meta.dirname, '../../scripts/vllm', script);
