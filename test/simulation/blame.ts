@@ -56,6 +56,11 @@ export class Blame {
     this.#noticed.delete(process.boot);
   }
 
+  /** The process of the queue ends, and with it what workers had told it of their machines. */
+  queueEnded(): void {
+    this.#noticed.clear();
+  }
+
   bootDied(boot: string): void {
     this.#deadBoots.add(boot);
   }

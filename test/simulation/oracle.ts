@@ -110,6 +110,10 @@ export class Oracle {
     this.#blame.bootDrains(boot);
   }
 
+  queueEnded(): void {
+    this.#blame.queueEnded();
+  }
+
   dialled(link: Link): void {
     this.#blame.dialled(link);
   }

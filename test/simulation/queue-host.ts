@@ -136,6 +136,7 @@ export class QueueHost {
     this.#forget();
     this.disk.rollback();
     this.oracle.rolledBack();
+    this.oracle.queueEnded();
     for (const { link } of this.#connections) link.serverDied(isPowerLoss);
     this.#connections.clear();
   }
