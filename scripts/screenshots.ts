@@ -154,10 +154,10 @@ async function shoot(browser: Browser, url: string, shots: readonly Shot[], opti
   await close();
 }
 
-/** What is launched, and what an admin is asked before a pool is changed by hand. */
+/** Shows what an admin is asked before a pool is changed by hand. To launch one is refused of a pool with all it may have. */
 async function toScaling(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^Change gemma/ }).click();
-  await page.getByRole('button', { name: /^Launch one/ }).click();
+  await page.getByRole('button', { name: /^Drain all/ }).click();
   await page.getByRole('status').filter({ hasNotText: 'Asking' }).first().waitFor();
 }
 
