@@ -171,6 +171,7 @@ describe('signing in', () => {
     await form.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('button', { name: 'Make a token' }).waitFor();
     await page.locator('tr[data-id="api team-a"]', { hasText: '7 requests/min' }).waitFor();
+    expect(await shown(), 'a secret that is shown once stays until it is put away').toBe(first);
     const token = await fetch(`${queue.url}/api/tokens/team-a`, {
       headers: { authorization: 'Bearer operators-token' },
     });

@@ -27,7 +27,8 @@ export function TokensView() {
     changes,
   ).value;
   const changed = (token: NewToken | null) => {
-    setMade(token);
+    // What is done to another token must not take away a secret that is shown only once.
+    if (token !== null) setMade(token);
     close();
     setChanges(changes + 1);
   };
@@ -62,7 +63,7 @@ export function TokensView() {
       {mayMake && (isMaking || changing !== null) && (
         <TokenForm key={changing?.name} token={changing} onDone={changed} onCancel={close} />
       )}
-      {commanded !== null && <Commands name={commanded} onClose={close} />}
+      {commanded !== null && <Commands key={commanded} name={commanded} onClose={close} />}
       {made && <Made key={made.token} token={made} onClose={() => setMade(null)} />}
       <Problem text={problem ?? ownFailure(failure)} />
       {isAdmin.value && data === null && failure === null && <p class="dim loading">Loading …</p>}
