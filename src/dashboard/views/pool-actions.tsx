@@ -198,7 +198,7 @@ interface ConfirmationProps {
 function Confirmation({ asked: { action, text, isDone, problem }, onConfirm, onBack }: ConfirmationProps) {
   const said = useRef<HTMLParagraphElement>(null);
   // The pressed button is removed, and the focus with it, so the text takes the focus.
-  useEffect(() => said.current?.focus(), [isDone]);
+  useEffect(() => said.current?.focus(), [isDone, problem]);
   return (
     <div class="confirm">
       <p ref={said} tabIndex={-1} role="status" class={problem ? 'warn' : undefined}>
