@@ -14,8 +14,14 @@ const REFRESH_MS = 30_000;
 const FORMATS: Record<Measure['kind'], (value: number | null) => string> = {
   duration: format.duration,
   rate: format.amount,
-  share: format.percent,
+  share: smallShare,
 };
+
+/** Returns a share as a percentage, a small one with a decimal: `2 %` beside `2 %` would not be 1.4 times as much. */
+function smallShare(share: number | null): string {
+  const hasDecimal = share !== null && share >= 0.0005 && share < 0.0995;
+  return hasDecimal ? `${(share * 100).toFixed(1)} %` : format.percent(share);
+}
 
 /** Shows whether a worker is slower than the others of its pool, or fails more. */
 export function AgainstPool({ workerId, configId }: { workerId: string; configId: string }) {
