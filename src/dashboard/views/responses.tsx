@@ -47,7 +47,7 @@ export function ResponsesView() {
         timeLabel="Created"
       >
         No response is stored. A request to <code>/v1/responses</code> leaves one, unless it says{' '}
-        <code>"store": false</code>.
+        <code>"store":&nbsp;false</code>.
       </List>
     </section>
   );
