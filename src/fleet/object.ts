@@ -183,6 +183,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
+      this.#silence.heard();
     }
     this.#alerting.heard();
     this.#viewers.changed();
@@ -332,6 +333,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       return this.#host.transaction(work);
     } catch (error) {
       this.#fleet.scheduler.reload();
+      this.#fleet.tokens.reload();
       throw error;
     }
   }

@@ -30,7 +30,7 @@ export class SilenceWatch {
     this.#ports = ports;
   }
 
-  /** Called when a heartbeat has come. */
+  /** Called when a heartbeat has come, or the queue has reported connections: either may be the last that is heard. */
   heard(): void {
     if (this.#ports.alarm.get() === null) this.#arm();
   }

@@ -61,6 +61,12 @@ export class Tokens {
     this.#version = now();
   }
 
+  /** Forgets what was cached, after a commit was rolled back. */
+  reload(): void {
+    this.#entries = null;
+    this.#version += 1;
+  }
+
   list(known: number | null): TokenList {
     if (known === this.#version) return { version: this.#version, entries: null };
     const entries = this.#all().sort((a, b) => (a.name < b.name ? -1 : 1));

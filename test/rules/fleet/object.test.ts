@@ -4,6 +4,7 @@ import { alertingWith } from '../../../src/features/alerts/object/alerting.ts';
 import { FleetObject } from '../../../src/fleet/object.ts';
 import { type HeldObject, holdObject } from '../../support/held-object.ts';
 import { until } from '../../support/poll.ts';
+import { session } from '../../support/queue-share.ts';
 
 let fleet: HeldObject<FleetObject>;
 
@@ -62,6 +63,26 @@ describe('the object of a fleet', () => {
     await fleet.setClockBack();
     await fleet.ask.heartbeat({ instance_id: 'w2', status: 'error', error_message: 'no fan' });
     await until(() => told.some((text) => text.includes('no fan')), 'the problem is told');
+  });
+
+  it('has the queue look at a worker that hangs as soon as it has connected', async () => {
+    const share = { at: Date.now(), full: true, gone: [], pools: [] };
+    await fleet.ask.record([], { ...share, sessions: [] });
+    await fleet.ask.heartbeat({ instance_id: 'w1', status: 'running', interval_seconds: 0.2 });
+    await fleet.ask.record([], { ...share, sessions: [session('w1')] });
+    await until(() => looked.includes('w1'), 'the queue is asked to look');
+  });
+
+  it('has a token that could not be rotated as it was', async () => {
+    const entry = { name: 'team', sha256: 'a'.repeat(64), scopes: ['submit' as const] };
+    await fleet.ask.changeTokens({ kind: 'add', entry });
+    const { version } = await fleet.ask.tokens(null);
+    fleet
+      .host()
+      .sql.exec(`CREATE TRIGGER full BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'full'); END`);
+    const rotated = fleet.ask.changeTokens({ kind: 'rotate', name: 'team', sha256: 'b'.repeat(64) });
+    await expect(rotated).rejects.toThrow('full');
+    expect((await fleet.ask.tokens(version)).entries).toEqual([entry]);
   });
 
   it('takes 1,000 viewers, and tells the next one to poll', async () => {
