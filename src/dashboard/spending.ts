@@ -1,5 +1,5 @@
 import type { FleetView, PoolRow, WorkerRow } from '../protocol/fleet-view.ts';
-import { isFinal, type LaunchRow } from '../protocol/scaling.ts';
+import { COST_STEP_MS, isFinal, type LaunchRow } from '../protocol/scaling.ts';
 
 /** The cost of machines, summed for a pool or a provider; US dollars. */
 export interface Spend {
@@ -7,7 +7,7 @@ export interface Spend {
   per_hour: number;
   /** The part of `per_hour` that pays for unused slots of ready workers. */
   idle_per_hour: number;
-  /** The cost of the newest hour. */
+  /** The cost of the hour before the last full step, up to which the scheduler sums up a day too. */
   last_hour: number;
 }
 
@@ -17,6 +17,7 @@ const HOUR_MS = 3_600_000;
 export function spendOf(launches: readonly LaunchRow[], workers: readonly WorkerRow[], now: number): Spend {
   const busy = new Map(workers.map((worker) => [worker.worker_id, busyShare(worker)]));
   const alive = launches.filter((launch) => !isFinal(launch));
+  const until = now - (now % COST_STEP_MS);
   const isWorking = ({ state }: LaunchRow) => state === 'ready' || state === 'draining';
   return {
     machines: alive.length,
@@ -24,7 +25,7 @@ export function spendOf(launches: readonly LaunchRow[], workers: readonly Worker
     idle_per_hour: sum(alive.filter(isWorking), ({ name, price_per_hour }) => {
       return price_per_hour * (1 - (busy.get(name) ?? 1));
     }),
-    last_hour: sum(launches, (launch) => launch.price_per_hour * hoursWithin(launch, now - HOUR_MS, now)),
+    last_hour: sum(launches, (launch) => launch.price_per_hour * hoursWithin(launch, until - HOUR_MS, until)),
   };
 }
 

@@ -6,6 +6,9 @@ import type * as schemas from './scaling-schemas.ts';
 /** The billionths in one US dollar. Spending is summed up in billionths, since sums of whole numbers are exact. */
 export const NANODOLLARS = 1e9;
 
+/** Costs grow with time alone; they are shown as of the last full step, so that rows do not change every second. */
+export const COST_STEP_MS = 60_000;
+
 export type LaunchState = Launch['state'];
 
 export type FailureCause = NonNullable<Launch['cause']>;

@@ -1,4 +1,10 @@
-import type { Heartbeat, LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
+import {
+  COST_STEP_MS,
+  type Heartbeat,
+  type LaunchRow,
+  type PoolScaling,
+  type ScalingSummary,
+} from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { isEnding, isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
@@ -14,8 +20,7 @@ import type { Versions } from './versions.ts';
 
 /** The most ended launches that are shown. */
 const MOST_ENDED = 100;
-/** Values that grow with time alone are shown as of the last full step, so that rows do not change every second. */
-const COST_STEP_MS = 60_000;
+/** When a launcher was seen is shown as of the last full step, as costs are. */
 const SEEN_STEP_MS = 10_000;
 /** Launchers silent for longer than this many ms are not shown. */
 const LAUNCHER_SHOWN_MS = 3_600_000;

@@ -29,6 +29,8 @@ it('what machines cost is summed over those that may be alive, and idle slots of
   const workers = [worker('busy', 3, 4), worker('idle', 0, 4), worker('unheard', null, null)];
   const spend = spendOf(launches, workers, NOW);
   expect(spend).toEqual({ machines: 4, per_hour: 8, idle_per_hour: 2.5, last_hour: 5 });
+  // As the scheduler sums up the day, so that a day never costs less than its last hour.
+  expect(spendOf(launches, workers, NOW + 59_000).last_hour).toBe(5);
   const pool = (tokens_out: number) => ({ hour: { tokens_out } }) as PoolRow;
   expect(perMillionTokens(pool(2_000_000), spend)).toBe(2.5);
   expect(perMillionTokens(pool(0), spend)).toBeNull();
