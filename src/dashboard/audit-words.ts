@@ -36,6 +36,12 @@ export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route
   return actor ?? (route === 'token file' ? 'a token file' : 'without a token');
 }
 
+/** Returns by whom it was done, as a sentence ends: `by olga`, `without a token`. */
+export function byWhom(entry: Pick<AuditEntry, 'actor' | 'route'>): string {
+  const isNamed = entry.actor !== null || entry.route === 'token file';
+  return `${isNamed ? 'by ' : ''}${actorInWords(entry)}`;
+}
+
 /** The fields that are left out, since the target and the time of the entry show them. */
 const SAID_ALREADY = ['name', 'created_at', 'text'];
 

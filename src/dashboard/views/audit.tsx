@@ -1,6 +1,6 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { request } from '../api.ts';
-import { ACTION_WORDS, actorInWords, changeInWords } from '../audit-words.ts';
+import { ACTION_WORDS, actorInWords, byWhom, changeInWords } from '../audit-words.ts';
 import { download, Problem, useAction } from '../controls/action.tsx';
 import { apiQuery, type FilterField } from '../controls/filters.tsx';
 import { List } from '../controls/list.tsx';
@@ -137,7 +137,7 @@ const COLUMNS: Column<AuditEntry>[] = [
           </small>
           {isNarrow && (
             <>
-              <small class="when-narrow">by {actorInWords(entry)}</small>
+              <small class="when-narrow">{byWhom(entry)}</small>
               <small class="when-narrow">
                 <span class="clamped">{changeInWords(entry)}</span>
               </small>

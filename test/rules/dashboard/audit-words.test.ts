@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ACTION_WORDS, actorInWords, changeInWords } from '../../../src/dashboard/audit-words.ts';
+import { ACTION_WORDS, actorInWords, byWhom, changeInWords } from '../../../src/dashboard/audit-words.ts';
 import { AUDIT_ACTIONS } from '../../../src/protocol/index.ts';
 
 describe('an entry of the audit in words', () => {
@@ -25,6 +25,9 @@ describe('an entry of the audit in words', () => {
     expect(actorInWords({ actor: 'ops', route: 'POST /api/tokens' })).toBe('ops');
     expect(actorInWords({ actor: null, route: 'token file' })).toBe('a token file');
     expect(actorInWords({ actor: null, route: 'POST /api/fleet/spec' })).toBe('without a token');
+    expect(byWhom({ actor: 'ops', route: 'POST /api/tokens' })).toBe('by ops');
+    expect(byWhom({ actor: null, route: 'token file' })).toBe('by a token file');
+    expect(byWhom({ actor: null, route: 'POST /api/fleet/spec' })).toBe('without a token');
   });
 
   it('has words for every action', () => {
