@@ -182,8 +182,10 @@ export class UsageCounter implements Projection {
     const isOlder = this.#ledger.isRecent(frame.job_id) || this.#book.hasCounted(frame.job_id);
     const as = endToldBy(frame);
     const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
-    const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true, isCallers);
     const { job_id } = frame;
+    const used = isOlder
+      ? { wasted: Math.max(0, tokensOf(usage) - this.#book.keptEarlier(job_id)) }
+      : amountsOf(as, usage, true, isCallers);
     const entry = { key, amounts: { ...used, ...this.#takeSlotTimeOf(worker, fence_token) }, job_id };
     this.#book.gather(entry, fence_token);
     if (!isOlder && as !== 'cancelled') this.#book.counted(frame.job_id, entry);

@@ -51,8 +51,8 @@ describe('usage of an answer that moved', () => {
     expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
   });
 
-  it('is so after a restart, whichever of the worker and the gateway is heard first', () => {
-    for (const isWorkerFirst of [true, false]) {
+  it('is so after a restart, whenever the worker is heard', () => {
+    for (const heard of ['before the gateway asks', 'before the answer ends', 'after the answer']) {
       const queue = new QueueHarness();
       const first = queue.worker('first');
       queue.request({ job_id: 'a' });
@@ -62,11 +62,14 @@ describe('usage of an answer that moved', () => {
       const other = queue.worker('other');
       const error = { type: 'job_error', error: 'gone', code: 'engine_died', retryable: true };
       const ends = () => queue.say(back, { ...error, job_id: 'a', fence_token, account, usage: FIRST });
-      if (isWorkerFirst) ends();
+      if (heard === 'before the gateway asks') ends();
       queue.request({ job_id: 'a', moved: MOVED });
-      if (!isWorkerFirst) ends();
+      if (heard === 'before the answer ends') ends();
       end(queue, other, { type: 'job_result', result: {}, usage: WHOLE });
-      expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
+      if (heard === 'after the answer') ends();
+      expect(usage(queue), heard).toMatchObject([
+        { requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 },
+      ]);
     }
   });
 });
