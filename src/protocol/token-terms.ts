@@ -126,7 +126,7 @@ function ratesText(limits: RateLimits): string {
   }).join(', ');
 }
 
-/** Returns a number whose digits can be counted: `50,000,000`. */
+/** Returns a number whose digits can be counted, and none is left out: `50,000,000`, `0.0125`. */
 function grouped(amount: number): string {
-  return amount.toLocaleString('en-US');
+  return amount.toLocaleString('en-US', { maximumFractionDigits: 20 });
 }

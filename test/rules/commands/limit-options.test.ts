@@ -33,6 +33,8 @@ describe('limits on a command line', () => {
     const more = { weight: 2, default_priority: -5, highest_priority: 10 };
     expect(termsText({ limits: null, ...more })).toBe('priority -5, priority up to 10, weight 2');
     expect(termsText({ ...usual, limits: null })).toBe('none');
+    const large = { tokens_per_day: 50_000_000, dollars_per_day: 0.0125 };
+    expect(termsText({ ...usual, limits: large })).toBe('50,000,000 tokens/day, $0.0125/day');
   });
 
   it('are in dollars too', () => {
