@@ -58,7 +58,7 @@ export function QueueView() {
         <Pools key={`${pool} ${model}`} pools={pools} span={span} />
       )}
       {pool === null && model === null && <Aliases aliases={view.aliases ?? []} />}
-      {view.pools.length > 0 && <OverTime config_id={model === null ? pool : null} model={model} />}
+      <OverTime config_id={model === null ? pool : null} model={model} />
     </section>
   );
 }
