@@ -46,7 +46,10 @@ export const Failure = z.object({
   http_status: z.number().int().min(100).max(599).optional(),
   /** The engine's own body, parsed where it was JSON. */
   body: z.unknown().optional(),
-  /** The tokens that a stored job's attempt used until it ended, as they are counted; left out: none are known. */
+  /**
+   * The tokens that a stored job's attempt used until it ended, as they are counted; left out: none are known. Of a job
+   * that was ended while it ran they are what had come by then (`estimated`) until its worker reports all of them.
+   */
   usage: Usage.omit({ model: true }).optional(),
 });
 export type Failure = z.infer<typeof Failure>;

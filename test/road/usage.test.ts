@@ -20,6 +20,8 @@ let worker: WorkerProcess;
 
 const CALLERS = 4;
 const MAX_TOKENS = 3;
+/** The responses that were cancelled, by their addresses. */
+const cancelledAt = new Map<string, CountedResponse>();
 /** US dollars of the worker's machine. */
 const PRICE = 3600;
 /** Of a worker that the road starts. */
@@ -150,6 +152,7 @@ describe('usage', () => {
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine stops');
     const response = (await (await fetch(address)).json()) as CountedResponse;
     expect(cancelled).toEqual(response);
+    cancelledAt.set(address, response);
     const { input_tokens, output_tokens, total_tokens } = response.usage;
     expect(total_tokens).toBe(input_tokens + output_tokens);
     expect(output_tokens).toBeLessThanOrEqual(await generated());
@@ -169,6 +172,8 @@ describe('usage', () => {
     await killQueue(queue);
     const atKill = (await engineCounted()).finished;
     queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
+    for (const [address, response] of cancelledAt)
+      expect(await (await fetch(address)).json()).toEqual(response);
     await until(() => done(atKill - engineBefore.finished + 100), 'it goes on');
     isOver = true;
     await Promise.all(callers);

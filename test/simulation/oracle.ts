@@ -4,6 +4,7 @@ import type { Sql } from '../../src/queue/store/ports.ts';
 import { Blame } from './blame.ts';
 import type { JobChange, JobColumns } from './disk.ts';
 import { EXCHANGE_MARK, type Exchange, type Saying } from './engine.ts';
+import { lastingErrorIn } from './lasting-error.ts';
 import type { Link } from './network.ts';
 import type { Plan } from './plan.ts';
 import { misknownRow } from './rows-check.ts';
@@ -17,8 +18,8 @@ export interface Violation {
 }
 
 const SETTLED = new Set(['succeeded', 'failed', 'cancelled', 'expired']);
-/** Columns that never change once a job is settled. */
-const FINAL = ['state', 'fence_token', 'attempts', 'attempt_errors', 'worker_id', 'result', 'error'] as const;
+/** Columns that never change once a job is settled; of its error `lastingError` does not. */
+const FINAL = ['state', 'fence_token', 'attempts', 'attempt_errors', 'worker_id', 'result'] as const;
 
 /** A word to the worker takes no longer than this while nothing is wrong, ms. */
 const ABORTED_WITHIN_MS = 3000;
@@ -242,7 +243,8 @@ export class Oracle {
     }
     if (!before) return;
     if (SETTLED.has(before.state)) {
-      const changed = FINAL.find((column) => before[column] !== after[column]);
+      const isOtherError = lastingErrorIn(before) !== lastingErrorIn(after);
+      const changed = FINAL.find((column) => before[column] !== after[column]) ?? (isOtherError && 'error');
       if (changed) {
         this.violated(
           'a job settles once',

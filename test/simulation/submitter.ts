@@ -3,6 +3,7 @@ import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
 import type { SubmitJob } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
+import { lastingError } from './lasting-error.ts';
 import type { JobPlan } from './plan.ts';
 import type { Life } from './server.ts';
 import { storedChat } from './stored-prompt.ts';
@@ -84,7 +85,8 @@ export class Submitter {
       }
       return;
     }
-    const text = JSON.stringify([view.state, view.result, view.error, view.attempts, view.fence_token]);
+    const { state, result, attempts, fence_token } = view;
+    const text = JSON.stringify([state, result, lastingError(view), attempts, fence_token]);
     if (this.#settled !== null && this.#settled !== text) {
       this.#around.oracle.violated('a job settles once', `${this.id}: first ${this.#settled}, now ${text}`);
     }

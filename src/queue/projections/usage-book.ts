@@ -1,7 +1,6 @@
 import type { Counted } from '../../admission/accounts.ts';
 import type { Book } from '../../admission/book.ts';
 import type { Charge } from '../../admission/charge.ts';
-import type { Failure } from '../../protocol/index.ts';
 import type { Projection } from '../events/projection.ts';
 import type { WaitingJob } from '../job.ts';
 import {
@@ -48,9 +47,6 @@ interface GivenUp {
   cancelled: Cancelled | null;
 }
 
-/** The tokens of an attempt. */
-type CountedUsage = NonNullable<Failure['usage']>;
-
 /** An attempt whose job was cancelled while it ran, and whose worker has yet to report what it used. */
 export interface Cancelled {
   /** Tokens of the attempt's answer that are counted already. */
@@ -86,8 +82,6 @@ export class UsageBook extends WriteBehind implements Projection {
   readonly #keptEarlier = new Newest<string, number>(MOST_REMEMBERED);
   /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
-  /** The usage of the newest cancelled stored jobs, by job id. */
-  readonly #reportedOf = new Newest<string, CountedUsage>(MOST_REMEMBERED);
   /** The day of the last roll-up, in days since 1970. */
   #rolledUpOn = -1;
 
@@ -135,16 +129,6 @@ export class UsageBook extends WriteBehind implements Projection {
     const givenUp = this.#givenUp.get(fence) ?? null;
     this.#givenUp.delete(fence);
     return givenUp;
-  }
-
-  /** Notes all that a cancelled stored job used: its row has only what was known when it was cancelled. */
-  reported(jobId: string, usage: CountedUsage): void {
-    this.#reportedOf.set(jobId, usage);
-  }
-
-  /** Returns all that one of the newest cancelled jobs used; undefined: its worker has not reported it. */
-  reportedOf(jobId: string): CountedUsage | undefined {
-    return this.#reportedOf.get(jobId);
   }
 
   /** Says whether the worker of a cancelled attempt has yet to report what the attempt used. */

@@ -6,6 +6,7 @@ import type { EndedBy, Ending, Job, WaitingJob } from '../job.ts';
 import type { UsageAmounts, UsageKey, UsageMode } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { adapterOf, type Worker } from '../state/worker.ts';
+import { setUsage } from '../store/jobs-table.ts';
 import { findPrice, type Priced } from '../store/session-table.ts';
 import type { Charges } from './charges.ts';
 import type { Ledger } from './ledger.ts';
@@ -127,8 +128,10 @@ export class UsageCounter implements Projection {
       const amounts =
         cancelled === null
           ? { wasted: Math.max(0, tokensOf(usage) - kept) }
-          : this.#restOfCancelled(job, cancelled, usage);
+          : this.#restOfCancelled(job, cancelled, frame);
       this.#book.gather({ key, amounts }, fence_token);
+      // The command of a stored job has a commit, so the count is written together with the job's row.
+      if (job?.mode === 'stored') this.#book.write();
     } else if (claim === 'unknown' && outcome === 'accepted') this.#countUnknown(worker, frame);
     else if (
       job !== null &&
@@ -142,14 +145,15 @@ export class UsageCounter implements Projection {
   #restOfCancelled(
     job: Job | null,
     { told, charge }: Cancelled,
-    usage: Usage | undefined,
+    { fence_token, usage }: Settlement,
   ): Partial<UsageAmounts> {
     if (usage === undefined) return {};
     if (charge !== null) this.#charges.settle(charge, usage);
     const tokens = tokenAmounts(usage);
     if (job?.mode === 'stored') {
       const { model: _, ...all } = usage;
-      this.#book.reported(job.id, { ...all, completion_tokens: Math.max(told, tokens.output) });
+      const completion_tokens = Math.max(told, tokens.output);
+      setUsage(this.#core.sql, job.id, fence_token, { ...all, completion_tokens });
     }
     return { ...tokens, output: Math.max(0, tokens.output - told) };
   }

@@ -111,21 +111,18 @@ export function wait(core: Core, jobId: string, waitMs: number, viewer: Viewer, 
 
 /**
  * Answers with a job as soon as all that was counted of it is known, or after `waitMs` as it is then: the worker of one
- * that was cancelled, or whose deadline passed, while it ran reports what it used once it has stopped. The error of such
- * a job then has that, beyond what its row has, as long as this process remembers it.
+ * that was cancelled, or whose deadline passed, while it ran reports what it used once it has stopped, and the error of
+ * the job has that from then on.
  */
 export function used(core: Core, jobId: string, waitMs: number, viewer: Viewer, answer: Answer): void {
   const view = get(core, jobId, viewer);
-  const book = core.projections.get(UsageBook);
   const worker = view?.worker_id == null ? null : core.workers.byId(view.worker_id);
   const isAwaited =
-    view !== null && worker?.session.extended === true && book.isReportAwaited(view.fence_token);
-  const told: Answer = (job) => {
-    const usage = job?.error ? book.reportedOf(job.id) : undefined;
-    answer(usage === undefined ? job : { ...job!, error: { ...job!.error!, usage } });
-  };
-  if (!isAwaited || waitMs <= 0) told(view);
-  else core.projections.get(Waiters).used.add(jobId, { until: core.now() + waitMs, answer: told });
+    view !== null &&
+    worker?.session.extended === true &&
+    core.projections.get(UsageBook).isReportAwaited(view.fence_token);
+  if (!isAwaited || waitMs <= 0) answer(view);
+  else core.projections.get(Waiters).used.add(jobId, { until: core.now() + waitMs, answer });
 }
 
 /**

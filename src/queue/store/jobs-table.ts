@@ -143,6 +143,25 @@ export function retryJob(
   )[0]!;
 }
 
+/**
+ * Writes all that an attempt used into the error of its job, which was ended while the attempt ran. A job that was tried
+ * again since, or ended before it was given out again, stays as it is. `JobRows` has no row of a job that ended so.
+ */
+export function setUsage(
+  sql: Sql,
+  id: string,
+  fenceToken: number,
+  usage: NonNullable<Failure['usage']>,
+): void {
+  sql.exec(
+    `UPDATE jobs SET error = json_set(error, '$.usage', json(?))
+     WHERE id = ? AND fence_token = ? AND worker_id IS NOT NULL AND state IN ('cancelled', 'expired')`,
+    JSON.stringify(usage),
+    id,
+    fenceToken,
+  );
+}
+
 /** Forgets the payload and result of a settled job, and its worker's words, which may quote them. */
 export function eraseContents(sql: Sql, { id, error, attempt_errors }: StoredJob): void {
   sql.exec(

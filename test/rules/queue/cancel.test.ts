@@ -50,12 +50,51 @@ describe('the record of a job that was ended while it ran', () => {
     expect(told).toEqual([]);
     queue.say(worker, failure(job, { code: 'cancelled', usage: { ...USED, model: 'tiny' } }));
     expect(told).toEqual([USED]);
-    expect(usage(queue)).toMatchObject([{ input: 10, output: 7, cached: 4, wasted: 0 }]);
     queue.queue.wait('used', id, 2000, null, (view) => told.push(view?.error?.usage));
     expect(told).toEqual([USED, USED]);
-    // A job that is settled stays as it is.
-    expect(usageOf(queue, id)).toEqual({ prompt_tokens: 0, completion_tokens: 3, estimated: true });
+    // One commit has what was reported and what it was counted as.
+    queue.restart();
+    queue.queue.wait('used', id, 2000, null, (view) => told.push(view?.error?.usage));
+    expect(told).toEqual([USED, USED, USED]);
+    expect(usageOf(queue, id)).toEqual(USED);
+    expect(usage(queue)).toMatchObject([{ input: 10, output: 7, cached: 4, wasted: 0 }]);
+    expect(queue.state(id)).toBe(end);
   });
+
+  it('takes what its worker reports once, and none of it once the job is deleted', () => {
+    const queue = new QueueHarness({ retention_seconds: 60 });
+    const worker = queue.worker('w', { capacity: 2 });
+    const [once, deleted] = [queue.job(), queue.job()];
+    const [first, second] = worker.frames('job') as ReturnType<typeof worker.lastJob>[];
+    for (const id of [once, deleted]) queue.queue.do('cancel', id, 'cancelled', null);
+    queue.say(worker, failure(first!, { code: 'cancelled', usage: { ...USED, model: 'tiny' } }));
+    const more = { ...USED, completion_tokens: 9 };
+    queue.say(worker, failure(first!, { code: 'cancelled', usage: { ...more, model: 'tiny' } }));
+    expect(usageOf(queue, once)).toEqual(USED);
+    queue.advance(61);
+    queue.say(worker, failure(second!, { code: 'cancelled', usage: { ...USED, model: 'tiny' } }));
+    expect([queue.state(once), queue.state(deleted)]).toEqual(['missing', 'missing']);
+    expect(usage(queue)).toMatchObject([{ requests: 2, input: 20, output: 14, wasted: 0 }]);
+  });
+
+  it.each(['runs', 'waits'])(
+    'has nothing of an attempt before its caller had it tried again: it %s',
+    (now) => {
+      const queue = new QueueHarness();
+      const worker = queue.worker('w');
+      const id = queue.job({ deadline_seconds: 5 });
+      const job = worker.lastJob();
+      queue.advance(6);
+      if (now === 'waits') queue.job();
+      queue.queue.do('retry', id, null);
+      queue.queue.do('cancel', id, 'cancelled', null);
+      const before = usageOf(queue, id);
+      expect(before?.estimated).toBe(now === 'runs' ? true : undefined);
+      queue.say(worker, failure(job, { code: 'deadline', usage: { ...USED, model: 'tiny' } }));
+      expect(usageOf(queue, id)).toEqual(before);
+      expect(usage(queue)).toMatchObject([{ input: 10, output: 7 }]);
+    },
+  );
 
   it('has what was known when its worker does not report', () => {
     const queue = new QueueHarness();
