@@ -3,6 +3,7 @@ import { isFinal, type Launch } from '../launch.ts';
 import type { Judgement, ObservedVersions } from '../rule-types.ts';
 import type { Breaker } from './breaker.ts';
 import type { Rollout } from './rollout.ts';
+import { plural } from './round.ts';
 
 /** A version is proved once its workers have answered so many requests, or one has served for so long, ms. */
 const PROOF_REQUESTS = 20;
@@ -48,7 +49,7 @@ export function proofInWords(serving: Launch[], versions: ObservedVersions, now:
   const until = canary
     ? `takes ${percent(canary.share)} of the requests for ${Math.round(canary.for / 60)} min`
     : `is watched for ${PROOF_REQUESTS} requests or ${PROOF_MS / 1000} s`;
-  return `The new one ${until}: ${requests} requests in ${seconds} s, ${errors} failed.`;
+  return `The new one ${until}: ${plural(requests, 'request')} in ${seconds} s, ${errors} failed.`;
 }
 
 function isProved(serving: Launch[], versions: ObservedVersions, now: number): boolean {
