@@ -177,14 +177,21 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
 function Decision({ pool: { scaling } }: { pool: ScaledPool }) {
   if (scaling.decision === null) return null;
   const { at, text } = scaling.decision;
+  // The versions below say how far a rollout is; the same sentence twice would be read twice.
+  const isOfRollout = scaling.rollout !== null && begin(text) === begin(scaling.rollout.text);
   return (
     <p class="decision" title={text}>
       <span class="dim">
         Last decision, <Age at={at} /> ago:
       </span>{' '}
-      {text}
+      {isOfRollout ? 'the rollout below goes on.' : text}
     </p>
   );
+}
+
+/** Returns the first sentence of a text. */
+function begin(text: string): string {
+  return text.split('. ', 1)[0]!;
 }
 
 /** Shows who waits: callers on a connection and stored jobs, and if priorities differ, how many of each. */
