@@ -299,6 +299,17 @@ describe('alerts', () => {
     expect(after(60)).toBeNull();
   });
 
+  it('are muted as the disk has it: a mute that cannot be written mutes nothing, nor does one end that stays', () => {
+    fleet.mutes.make({ for: 600 }, null, 'm1', fleet.nowMs);
+    for (const event of ['INSERT', 'DELETE'])
+      fleet.sql.exec(
+        `CREATE TRIGGER full_${event} BEFORE ${event} ON alert_mutes BEGIN SELECT RAISE(ABORT, 'full'); END`,
+      );
+    expect(() => fleet.mutes.make({ for: 600 }, null, 'm2', fleet.nowMs)).toThrow('full');
+    expect(() => fleet.mutes.end('m1', fleet.nowMs)).toThrow('full');
+    expect(fleet.mutes.list(fleet.nowMs).map(({ id }) => id)).toEqual(['m1']);
+  });
+
   it('tell the end of a problem that a mute held back for days', () => {
     failed('w');
     after(0);

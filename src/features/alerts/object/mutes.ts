@@ -28,8 +28,8 @@ export class Mutes {
     if (this.list(now).length >= MOST_MUTES) return null;
     const { pool = null, kind = null, why = null } = request;
     const mute = { id, pool, kind, until: now + request.for * 1000, why: why || null, by, made_at: now };
-    this.#mutes.set(id, mute);
     this.#sql.exec(`INSERT INTO alert_mutes (id, mute) VALUES (?, ?)`, id, JSON.stringify(mute));
+    this.#mutes.set(id, mute);
     return mute;
   }
 
@@ -54,7 +54,9 @@ export class Mutes {
   }
 
   #forget(id: string): void {
-    if (this.#mutes.delete(id)) this.#sql.exec(`DELETE FROM alert_mutes WHERE id = ?`, id);
+    if (!this.#mutes.has(id)) return;
+    this.#sql.exec(`DELETE FROM alert_mutes WHERE id = ?`, id);
+    this.#mutes.delete(id);
   }
 }
 
