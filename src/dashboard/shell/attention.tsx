@@ -123,7 +123,7 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
 }
 
 /** Shows who takes care of a problem, or the button by which the user takes care of it. */
-function Acknowledged({ item: { id, acknowledged, muted_until } }: { item: Item }) {
+function Acknowledged({ item: { id, text, acknowledged, muted_until } }: { item: Item }) {
   const { act, isActing, problem } = useAction();
   if (acknowledged) {
     return (
@@ -150,7 +150,7 @@ function Acknowledged({ item: { id, acknowledged, muted_until } }: { item: Item 
   return (
     <div class="acknowledged">
       <button type="button" class="quiet" disabled={isActing} onClick={acknowledge}>
-        Acknowledge
+        Acknowledge<span class="unseen">: {text}</span>
       </button>
       {muted}
       <Problem text={problem} />
@@ -163,7 +163,7 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (worker_id !== null) {
     return (
       <a class="button" href={href(`workers/${encodeURIComponent(worker_id)}`)}>
-        Open worker
+        Open worker<span class="unseen"> {worker_id}</span>
       </a>
     );
   }
@@ -177,7 +177,7 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (config_id === null) return null;
   return (
     <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
-      Open pool
+      Open pool<span class="unseen"> {config_id}</span>
     </a>
   );
 }
