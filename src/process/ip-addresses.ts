@@ -70,6 +70,7 @@ export function withoutBrackets(host: string): string {
  * are resolved.
  */
 export function isPrivateHost(host: string): boolean {
-  const bare = withoutBrackets(host);
+  // A name may end with the dot of DNS's root.
+  const bare = withoutBrackets(host).replace(/\.$/, '');
   return isLoopback(bare) || (isIP(bare) !== 0 && !isPublicAddress(bare));
 }

@@ -61,17 +61,24 @@ export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
   return key.byteLength >= 24 && key.byteLength <= 64 ? key : null;
 }
 
-/** Returns why these settings cannot be used together, or null. */
-export function webhookSettingsProblem(given: {
-  hosts: string;
-  secret: string;
-  url?: string | undefined;
-}): string | null {
+/**
+ * Returns why these settings cannot be used together, or null.
+ * @param isPrivate says whether a host, as URLs write it, is none of the public internet
+ */
+export function webhookSettingsProblem(
+  given: { hosts: string; secret: string; url?: string | undefined },
+  isPrivate: (host: string) => boolean = () => false,
+): string | null {
   if (given.secret !== '' && webhookKey(given.secret) === null) {
     return 'QUEUE_WEBHOOK_SECRET must be "whsec_" and 24 to 64 bytes in base64, for example from: echo "whsec_$(openssl rand -base64 32)"';
   }
   if (given.hosts !== '' && given.secret === '') {
     return 'QUEUE_WEBHOOK_HOSTS needs QUEUE_WEBHOOK_SECRET, which signs what is posted. Make one: echo "whsec_$(openssl rand -base64 32)"';
+  }
+  for (const entry of given.hosts.split(',').map((text) => text.trim())) {
+    const url = `https://${entry}`;
+    if (!entry.startsWith(PRIVATE) && URL.canParse(url) && isPrivate(new URL(url).hostname))
+      return `QUEUE_WEBHOOK_HOSTS: ${entry} is a private address: write "${PRIVATE}${entry}" to allow it.`;
   }
   const problem = given.url ? webhookProblem(given.url, given.hosts) : null;
   return problem?.replace('webhook', 'QUEUE_WEBHOOK_URL') ?? null;

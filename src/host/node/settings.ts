@@ -81,7 +81,7 @@ export async function readQueueSettings(
   } = settings.objectSettings;
   const { HOOK_BEFORE: before, HOOK_AFTER: after, HOOK_SECRET: hookSecret } = settings.objectSettings;
   const problem =
-    webhookSettingsProblem({ hosts, secret, url }) ??
+    webhookSettingsProblem({ hosts, secret, url }, isPrivateHost) ??
     oidcSettingsProblem(settings.objectSettings) ??
     hookSettingsProblem({ before, after, secret: hookSecret }, isPrivateHost);
   if (problem !== null) throw new UserError(problem);

@@ -285,6 +285,7 @@ describe('the settings of hooks', () => {
     ['https://10.1.2.3/s3', '10.1.2.3 is a private address'],
     ['https://[fd00::1]/', '[fd00::1] is a private address'],
     ['https://localhost:9000/', 'localhost is a private address'],
+    ['https://localhost./', 'localhost. is a private address'],
     ['https://[::ffff:10.1.2.3]/', 'is a private address'],
     ['private:https://10.1.2.3/', null],
     ['https://8.8.8.8/', null],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { isPrivateHost } from '../../../src/process/ip-addresses.ts';
 import {
   webhookKey,
   webhookProblem,
@@ -49,6 +50,12 @@ describe('the settings of webhooks', () => {
     expect(webhookSettingsProblem({ hosts: 'a.test', secret: '' })).toContain('QUEUE_WEBHOOK_SECRET');
     expect(webhookSettingsProblem({ hosts: 'a.test', secret: 'x' })).toContain('whsec_');
     expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://a.test/x' })).toBeNull();
+    const of = (hosts: string) => webhookSettingsProblem({ hosts, secret }, isPrivateHost);
+    expect(of('a.test, *.b.test, private:10.0.0.5, private:localhost:9000')).toBeNull();
+    expect(of('a.test, 10.0.0.5')).toBe(
+      'QUEUE_WEBHOOK_HOSTS: 10.0.0.5 is a private address: write "private:10.0.0.5" to allow it.',
+    );
+    expect(of('[fd00::1]:9000')).toContain('"private:[fd00::1]:9000"');
     expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://b.test/x' })).toContain(
       'QUEUE_WEBHOOK_URL: b.test',
     );
