@@ -51,13 +51,12 @@ function receiversAt(chat: string, desk: string): object[] {
     },
     { name: 'desk', kind: 'webhook', url: `${desk}/alerts` },
     {
-      ...{
-        name: 'llama-owners',
-        kind: 'email',
-        server: 'smtp://mail.example.com',
-        from: 'queue@example.com',
-      },
-      ...{ to: ['llama@example.com'], pools: ['llama-*'] },
+      name: 'llama-owners',
+      kind: 'email',
+      server: 'smtp://mail.example.com',
+      from: 'queue@example.com',
+      to: ['llama@example.com'],
+      pools: ['llama-*'],
     },
   ];
 }

@@ -69,7 +69,7 @@ export interface FilteredRequest {
   readonly tenant: string | null;
   /** The name of its token; null where no tokens are configured. */
   readonly tokenName: string | null;
-  /** Whether its token wanted it kept with its answer when it came (docs/kept-requests.md); null: it said nothing. */
+  /** True if its token wanted it kept with its answer when it came (docs/kept-requests.md); null: it said nothing. */
   readonly keep: boolean | null;
   /** The path on the engine, without a query; null: the payload of a job says it in no form that is known here. */
   readonly path: string | null;

@@ -175,7 +175,7 @@ describe('signing in', () => {
     const token = await fetch(`${queue.url}/api/tokens/team-a`, {
       headers: { authorization: 'Bearer operators-token' },
     });
-    // What the form shows is what held before, so saving it changes nothing else.
+    // The form shows what held before, so saving it changes nothing else.
     expect(await token.json()).toMatchObject({
       tenant: 'research',
       store: 'deny',

@@ -21,7 +21,7 @@ export interface JournalFaults {
   takesMs(): number;
 }
 
-/** What every call throws while the server is away. */
+/** Every call throws this while the server is away. */
 export class ServerAway extends Error {}
 
 /** The server of a journal, in memory. */

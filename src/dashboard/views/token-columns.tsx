@@ -11,7 +11,7 @@ export function isOfVariable(name: string): boolean {
   return /^QUEUE_TOKENS \d+$/.test(name);
 }
 
-/** What the actions of a row do. */
+/** A row needs these of the view to act on its token. */
 interface TableActions {
   act(what: () => Promise<void>): Promise<void>;
   isActing: boolean;
@@ -122,7 +122,7 @@ function Name({ token: { name, scopes, expires_at, last_used_at } }: { token: To
   );
 }
 
-/** What takes a second click, since it ends the requests of the token that run. */
+/** These actions take a second click, since they end the requests of the token that run. */
 const RISKY = ['Rotate', 'Revoke'] as const;
 
 /** Shows a token's actions. */

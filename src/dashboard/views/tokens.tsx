@@ -27,7 +27,7 @@ export function TokensView() {
     changes,
   ).value;
   const changed = (token: NewToken | null) => {
-    // What is done to another token must not take away a secret that is shown only once.
+    // A secret is shown only once, so an action on another token does not take it away.
     if (token !== null) setMade(token);
     close();
     setChanges(changes + 1);

@@ -26,10 +26,10 @@ interface HeldEvent {
   event: string;
   /** Writes the event with its texts as they were set. */
   changed(): string;
-  /** What it is held for: its texts, and the texts that follow where it tells tokens alone. */
+  /** The number of texts that it waits for: its own, and those that follow where it tells tokens alone. */
   left: number;
   isChanged: boolean;
-  /** Whether it tells tokens. Engines that look for stop strings tell them before they have passed the text on. */
+  /** True if it tells tokens. Engines that look for stop strings tell them before they have passed the text on. */
   tellsTokens: boolean;
 }
 

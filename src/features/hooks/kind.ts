@@ -1,7 +1,7 @@
-/** How the body of an answer is read: as events, as JSON or a text, as a text alone, or not at all. */
+/** A body is read as events, as JSON or a text, as a text alone, or not at all. */
 export type Kind = 'events' | 'json' | 'text' | 'bytes';
 
-/** As many bytes as browsers look at tell text from other bytes (WHATWG, MIME Sniffing, section 5.2). */
+/** Browsers tell text from other bytes by this many bytes (WHATWG, MIME Sniffing, section 5.2). */
 const BEGINNING = 1445;
 /** The control characters that texts have: tab, line feed, form feed, carriage return and escape. */
 const CONTROLS_OF_TEXT = [0x09, 0x0a, 0x0c, 0x0d, 0x1b];

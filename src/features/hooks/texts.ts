@@ -258,7 +258,7 @@ function withData(event: string, value: unknown): string {
   return `${[...lines, `data: ${JSON.stringify(withoutTokens(value))}`].join('\n')}\n\n`;
 }
 
-/** Whether `logprobs` or `token_ids` tell any token. */
+/** Says whether `logprobs` or `token_ids` tell any token. */
 function tellsTokens(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return isObject(value) && Object.values(value).some(tellsTokens);

@@ -22,8 +22,8 @@ interface Lengths {
 const lengths = new Map<string, { at: number; lengths: Promise<Lengths> }>();
 
 /**
- * What everything that a token submits carries to the queue: its limits, its weight, and whether it is kept; empty where
- * no tokens are configured.
+ * Everything that a token submits carries these to the queue: its limits, its weight, and whether it is kept. They are
+ * empty where no tokens are configured.
  */
 export type Terms = Pick<SubmitJob, 'limits' | 'weight' | 'keep'>;
 

@@ -146,21 +146,18 @@ function askedOf(
   const { model } = read.facts;
   const requestId = read.requestId ?? jobId;
   const path = plainPath(pathname);
-  const keep = token?.keep ?? null;
   return new AskedRequest(env, {
-    ...{
-      road: 'live',
-      queueId,
-      jobId,
-      tenant,
-      tokenName,
-      keep,
-      path,
-      model,
-      contentType,
-      requestId,
-      responseId,
-    },
+    road: 'live',
+    queueId,
+    jobId,
+    tenant,
+    tokenName,
+    keep: token?.keep ?? null,
+    path,
+    model,
+    contentType,
+    requestId,
+    responseId,
   });
 }
 

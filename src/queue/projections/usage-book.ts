@@ -78,7 +78,7 @@ export class UsageBook extends WriteBehind implements Projection {
    * them.
    */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
-  /** The same of attempts that an earlier process of the queue gave to workers, by job id. */
+  /** The tokens that attempts of an earlier process of the queue left to the attempts that go on, by job id. */
   readonly #keptEarlier = new Newest<string, number>(MOST_REMEMBERED);
   /** The usage that each of the newest waiting jobs was counted as, and when, by job id. */
   readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
@@ -176,7 +176,7 @@ export class UsageBook extends WriteBehind implements Projection {
     return this.#kept.get(fence) ?? 0;
   }
 
-  /** Returns the same of a waiting job's attempts from before the queue restarted. */
+  /** Returns how many tokens attempts of a waiting job from before the queue restarted left to the next one. */
   keptEarlier(jobId: string): number {
     return this.#keptEarlier.get(jobId) ?? 0;
   }

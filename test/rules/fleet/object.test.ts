@@ -10,7 +10,7 @@ let fleet: HeldObject<FleetObject>;
 
 /** Alerts are told once a problem has lasted for three seconds. */
 const BINDINGS = { ALERT_URL: 'https://alerts.example.com/x', ALERT_SETTLED_SECONDS: '3' };
-/** What the receiver of alerts was sent. */
+/** The alerts that were posted to the receiver. */
 let told: string[] = [];
 const post = async (_url: string | URL | Request, { body }: RequestInit = {}) => {
   told.push(String(body));

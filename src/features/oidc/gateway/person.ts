@@ -100,7 +100,7 @@ function namesOf(claims: Claims): string[] {
   return name.length <= LONGEST_NAME && isPlain(name) ? [name, own] : [own];
 }
 
-/** Whether nothing is said against the address. Some issuers say it as a text: `"false"`. */
+/** Says whether the issuer vouches for the address, or says nothing of it. Some issuers write a text: `"false"`. */
 function isEmailVerified({ email_verified: said }: Claims): boolean {
   return [undefined, null, true, 'true'].includes(said as boolean | string | null | undefined);
 }
