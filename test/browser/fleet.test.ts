@@ -68,7 +68,11 @@ describe('the fleet on the page', () => {
     await log('\u001b[31mfirst line\u001b[0m');
 
     const page = await look('', { colorScheme: 'dark' });
-    await page.getByRole('region', { name: 'Needs attention' }).getByText('CUDA out of memory').waitFor();
+    const attention = page.getByRole('region', { name: 'Needs attention' });
+    await attention.getByText('CUDA out of memory').waitFor();
+    await attention
+      .getByRole('button', { name: 'Acknowledge: broken failed: CUDA out of memory.' })
+      .waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.getByRole('row').getByRole('link', { name: 'broken' }).click();
     await page.getByRole('region', { name: 'Error' }).getByText('Take a larger GPU.').waitFor();

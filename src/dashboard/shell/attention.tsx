@@ -149,8 +149,14 @@ function Acknowledged({ item: { id, text, acknowledged, muted_until } }: { item:
     });
   return (
     <div class="acknowledged">
-      <button type="button" class="quiet" disabled={isActing} onClick={acknowledge}>
-        Acknowledge<span class="unseen">: {text}</span>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Acknowledge: ${text}`}
+        disabled={isActing}
+        onClick={acknowledge}
+      >
+        Acknowledge
       </button>
       {muted}
       <Problem text={problem} />
