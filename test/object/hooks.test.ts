@@ -15,7 +15,8 @@ let receiver: HookReceiver;
 const bindings: Record<string, string> = {
   HOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
   HOOK_HOLD: '12',
-  HOOK_SECONDS: '1',
+  // The receiver is in this process, which may stand still.
+  HOOK_SECONDS: '60',
   TOKENS: JSON.stringify([
     tokenEntry('app', ['submit'], { tenant: 'team' }),
     tokenEntry('narrow', ['submit'], { tenant: 'team', models: ['tiny'] }),

@@ -18,7 +18,8 @@ const bindings: Record<string, string> = {
   KEEP_REQUESTS: 'all',
   HOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
   HOOK_HOLD: '12',
-  HOOK_SECONDS: '5',
+  // The receiver is in this process, which may stand still.
+  HOOK_SECONDS: '60',
   TOKENS: JSON.stringify([
     tokenEntry('app', ['submit'], { tenant: 'team' }),
     tokenEntry('worker', ['worker']),

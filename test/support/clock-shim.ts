@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +29,11 @@ export function buildClockShim(): ClockShim {
   const offsets = join(folder, 'offset');
   const built = spawnSync('cc', ['-O2', '-shared', '-fPIC', '-o', library, source], { encoding: 'utf8' });
   if (built.status !== 0) throw new Error(`the clock shim cannot be built: ${built.stderr}`);
-  const setOffset = (ms: number) => writeFileSync(offsets, String(ms));
+  const setOffset = (ms: number) => {
+    // The process reads the file at any moment, and would take one that is still empty for the machine's time.
+    writeFileSync(`${offsets}.new`, String(ms));
+    renameSync(`${offsets}.new`, offsets);
+  };
   setOffset(0);
   return {
     env: { LD_PRELOAD: library, CLOCK_OFFSET_FILE: offsets },
