@@ -77,6 +77,14 @@ describe('a server that is not as a journal needs it', () => {
     await journal.append(entry(1));
   });
 
+  it('serves although it warns at each connection, as it does once its system sorts texts otherwise', async () => {
+    const server = await startServer();
+    await server.sql("UPDATE pg_database SET datcollversion = '1' WHERE datname = 'postgres'");
+    const journal = await openedIn(server);
+    await journal.append(entry(1));
+    expect(await journal.last()).toEqual({ seq: 1, epoch: 1 });
+  });
+
   it('is waited for if it is not there yet, or a standby', async () => {
     const { primary, standby } = await startPair();
     const early = journalIn(standby.address);

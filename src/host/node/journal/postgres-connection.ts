@@ -45,8 +45,10 @@ export class PostgresConnection {
       if (connected.givenUp) throw connected.givenUp;
       return rows;
     } catch (error) {
-      if (isUnreachable(error)) this.#giveUp(connected, error as Error);
-      throw error;
+      if (!isUnreachable(error)) throw error;
+      this.#giveUp(connected, error as Error);
+      // Once the connection is given up, the client's own errors no longer say why.
+      throw connected.givenUp;
     } finally {
       if (timer) clearTimeout(timer);
     }
@@ -70,9 +72,14 @@ export class PostgresConnection {
     // Between two queries nobody waits for the connection: the next query makes another one.
     client.on('error', (error) => this.#giveUp(connected, error));
     // A server whose wait for its synchronous standby is cancelled says so in a warning alone, and the statement succeeds.
-    client.on('notice', ({ code = '', message }) => {
+    const warned = ({ code = '', message = '' }) => {
       if (code.startsWith('01')) this.#giveUp(connected, new Error(message));
-    });
+    };
+    // What it warns of before that, such as collations of an older system, concerns no statement.
+    ready.then(
+      () => client.on('notice', warned),
+      () => {},
+    );
     return connected;
   }
 
