@@ -18,10 +18,14 @@ const OWN = [
   'metadata',
 ] as const;
 
-/** Returns the Response object of an engine with those fields of ours. @param ours a Response object */
+/**
+ * Returns the Response object of an engine with those fields of ours, and with those that clients compare with null,
+ * of which vLLM leaves `error` out. @param ours a Response object
+ */
 export function withOwnFields(response: Fields, ours: Fields): Fields {
   const own = OWN.flatMap((name) => (ours[name] === undefined ? [] : [[name, ours[name]] as const]));
-  return { ...response, ...Object.fromEntries(own) };
+  const { error = null, incomplete_details = null } = response;
+  return { ...response, error, incomplete_details, ...Object.fromEntries(own) };
 }
 
 /** Splits a Response object into what is stored of it. */

@@ -53,6 +53,8 @@ describe('a response in the background', () => {
       metadata: { a: 'b' },
       usage: { total_tokens: 3 },
       completed_at: expect.any(Number),
+      error: null,
+      incomplete_details: null,
     });
     expect(response.output).toMatchObject([{ content: [{ text: 'Hello' }] }]);
   });

@@ -5,6 +5,8 @@ import { eventText } from '../../../src/features/responses/response-object.ts';
 import type { EndedResponse, Fields } from '../../../src/features/responses/types.ts';
 
 const RESPONSE = { id: 'resp_engine', object: 'response', status: 'in_progress', output: [] };
+/** What its caller gets of it: clients compare these fields with null, and vLLM leaves `error` out. */
+const OURS = { ...RESPONSE, id: 'resp_ours', error: null, incomplete_details: null };
 const CREATED = eventText({ type: 'response.created', sequence_number: 0, response: RESPONSE });
 const DELTA = eventText({ type: 'response.output_text.delta', sequence_number: 7, delta: 'an "error"' });
 const ERROR = `event: error\ndata: {"type":"error","sequence_number":0,"code":"engine_died","message":"it is gone","error":{"message":"it is gone"}}\n\n`;
@@ -40,7 +42,7 @@ async function pass(pieces: string[], breaks = false, isLeft = false) {
 const FAILED = (sequence_number: number, message: unknown): Fields => ({
   type: 'response.failed',
   sequence_number,
-  response: { ...RESPONSE, id: 'resp_ours', status: 'failed', error: { code: 'server_error', message } },
+  response: { ...OURS, status: 'failed', error: { code: 'server_error', message } },
 });
 
 describe('a stream that breaks off', () => {
@@ -114,8 +116,9 @@ it('a stream that ends is kept as it ended', async () => {
   const event = { type: 'response.completed', sequence_number: 8, response: done };
   const { response, kept, lost } = await pass([CREATED, DELTA + eventText(event)]);
   const text = await response.text();
-  expect(text).toContain(CREATED.replace('resp_engine', 'resp_ours') + DELTA);
-  const completed = { ...done, id: 'resp_ours', completed_at: expect.any(Number) };
+  const created = eventText({ type: 'response.created', sequence_number: 0, response: OURS });
+  expect(text).toContain(created + DELTA);
+  const completed = { ...OURS, status: 'completed', completed_at: expect.any(Number) };
   expect(eventsIn(text).at(-1)).toEqual({ ...event, response: completed });
   expect(kept).toMatchObject([{ status: 'completed' }]);
   expect(lost()).toBe(0);

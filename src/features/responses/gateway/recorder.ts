@@ -1,5 +1,11 @@
 import { EventCutter, engineMessage, eventData, splitEvents } from '../../../protocol/index.ts';
-import { endedResponse, eventText, jsonObject, type ResponseError } from '../response-object.ts';
+import {
+  endedResponse,
+  eventText,
+  jsonObject,
+  type ResponseError,
+  withOwnFields,
+} from '../response-object.ts';
 import { type ResponseEvent, Said } from '../said.ts';
 import { type EndedResponse, type Fields, isFinal } from '../types.ts';
 
@@ -46,7 +52,7 @@ export async function recorded(answer: Response, recording: Recording): Promise<
 /** Returns a Response object with the fields that its engine leaves out: vLLM does not say when it was completed. */
 function wholeOf(response: Fields, { fields }: Recording): Fields {
   const { status, completed_at = Math.floor(Date.now() / 1000) } = response;
-  return { ...response, ...(status === 'completed' && { completed_at }), ...fields };
+  return withOwnFields({ ...response, ...(status === 'completed' && { completed_at }) }, fields);
 }
 
 /**
