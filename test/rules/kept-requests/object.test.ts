@@ -9,13 +9,19 @@ import { isKept } from '../../../src/features/kept-requests/settings.ts';
 class Kept {
   nowMs = Date.UTC(2026, 0, 1);
   alarmAt: number | null = null;
+  /** The most characters of lines that one query has returned. */
+  mostRead = 0;
   readonly object: KeptRequestsObject;
 
   constructor(settings: KeptSettings) {
     const database = new DatabaseSync(':memory:');
     const sql = {
-      exec: (query: string, ...bindings: SqlValue[]) =>
-        database.prepare(query).all(...bindings) as unknown as Row[],
+      exec: (query: string, ...bindings: SqlValue[]) => {
+        const rows = database.prepare(query).all(...bindings) as unknown as Row[];
+        const read = rows.reduce((sum, { line = '' }) => sum + String(line).length, 0);
+        this.mostRead = Math.max(this.mostRead, read);
+        return rows;
+      },
     };
     const alarm = {
       get: () => this.alarmAt,
@@ -50,6 +56,7 @@ class Kept {
 }
 
 const HOUR = 3_600_000;
+const MIB = 1024 * 1024;
 
 it('a record is deleted when its time is over, and no sooner', async () => {
   const kept = new Kept({ retentionMs: 2 * HOUR, mostBytes: 1000 });
@@ -109,4 +116,20 @@ it('keeps the records of two tenants whose jobs have the same id, and replaces t
   const { lines } = await kept.object.page({ since: null, until: null, tenant: null, after: 0 });
   expect(lines).toEqual(['second', 'third', 'fifth']);
   expect((await kept.object.summary()).bytes).toBe('secondthirdfifth'.length + 3);
+});
+
+it('reads no more lines at once than go into a page, however long they are', async () => {
+  const kept = new Kept({ retentionMs: HOUR, mostBytes: 100 * MIB });
+  const lines = Array.from({ length: 12 }, (_, index) => String(index % 10).repeat(MIB / 2));
+  for (const [index, line] of lines.entries()) await kept.add(`record-${index}`, line);
+  const read: string[] = [];
+  let pages = 0;
+  for (let after: number | null = 0; after !== null; pages += 1) {
+    const page = await kept.object.page({ since: null, until: null, tenant: null, after });
+    read.push(...page.lines);
+    after = page.next;
+  }
+  expect(read).toEqual(lines);
+  expect(pages).toBe(6);
+  expect(kept.mostRead).toBe(MIB);
 });

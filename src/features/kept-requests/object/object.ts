@@ -3,8 +3,8 @@ import { createTables, type Sql } from '../../../durable/ports.ts';
 import type { Erased, KeptHour, KeptPage, KeptRecord, KeptSummary, KeptWanted } from '../types.ts';
 
 const HOUR_MS = 3_600_000;
-/** A page of lines ends with the one that reaches this many characters. */
-const PAGE_CHARACTERS = 1024 * 1024;
+/** A page of lines ends with the one that reaches this many bytes. */
+const PAGE_BYTES = 1024 * 1024;
 /** The most records that one commit deletes, so that other work gets its turn. */
 const BITE = 500;
 /**
@@ -92,22 +92,29 @@ export class KeptRequestsObject implements HostedObject {
 
   /** Returns lines in the order in which they were kept. */
   async page({ since, until, tenant, after }: KeptWanted): Promise<KeptPage> {
-    const rows = this.#sql.exec(
-      `SELECT seq, line FROM kept_requests
+    const found = this.#sql.exec(
+      `SELECT seq, bytes FROM kept_requests
        WHERE seq > ?1 AND (?2 IS NULL OR ended_at >= ?2) AND (?3 IS NULL OR ended_at < ?3)
          AND (?4 IS NULL OR tenant = ?4)
        ORDER BY seq LIMIT ${BITE}`,
       ...[after, since, until, tenant],
     );
-    const lines: string[] = [];
-    let characters = 0;
-    for (const { line } of rows) {
-      if (characters >= PAGE_CHARACTERS) break;
-      lines.push(String(line));
-      characters += String(line).length;
+    // Only the lines of this page are read: a line may be megabytes long, and all of a query are in memory at once.
+    const ofPage: number[] = [];
+    let bytes = 0;
+    for (const row of found) {
+      if (bytes >= PAGE_BYTES) break;
+      ofPage.push(Number(row.seq));
+      bytes += Number(row.bytes);
     }
-    const isLast = lines.length === rows.length && rows.length < BITE;
-    return { lines, next: isLast ? null : Number(rows[lines.length - 1]!.seq) };
+    const lines = this.#sql
+      .exec(
+        `SELECT line FROM kept_requests WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`,
+        JSON.stringify(ofPage),
+      )
+      .map(({ line }) => String(line));
+    const isLast = ofPage.length === found.length && found.length < BITE;
+    return { lines, next: isLast ? null : ofPage.at(-1)! };
   }
 
   /** Erases records. Those of requests that still run are not kept either. @returns how many records there were */
