@@ -93,7 +93,7 @@ export const VIEWS = {
   /** Returns the fleet's file in force, or null if none was applied. */
   spec: ({ fleet }: Called): AppliedSpec | null => fleet.scheduler.specs.current(),
 
-  /** Returns what each pool has cost by day, since the day of a time, epoch ms; 31 days are stored. */
+  /** Returns what each pool has cost by day, since the day of a time, epoch ms; 400 days are stored. */
   spentByDay: ({ fleet }: Called, from: number): SpentOnDay[] => fleet.scheduler.spentByDay(from),
 
   /** Lists every pool that the scheduler starts workers for. */

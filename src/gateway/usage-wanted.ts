@@ -1,4 +1,4 @@
-import { USAGE_KEYS, USAGE_MODES, type UsageKey } from '../queue/rpc.ts';
+import { USAGE_KEYS, USAGE_MODES, type UsageKey, type UsageSum } from '../queue/rpc.ts';
 import type { SpentOnDay } from '../scheduler/rpc.ts';
 import { viewerOf } from './auth/authorize.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
@@ -12,7 +12,7 @@ import { idleOf } from './usage-cost.ts';
 export const HOUR = 3600;
 export const DAY = 24 * HOUR;
 /** The most days of an answer: as many as the queue keeps. */
-const MOST_DAYS = 400;
+export const MOST_DAYS = 400;
 /** The most sums that the queue returns at once. */
 export const MOST_SUMS = 10_000;
 
@@ -58,6 +58,9 @@ export function readWanted(query: Record<string, string>, nowMs: number): Wanted
       throw invalidParameter(`group_by: expected some of ${USAGE_KEYS.join(', ')}, not "${name}"`);
   }
   const filter: UsageFilter = {};
+  const { mode } = query;
+  if (mode !== undefined && !USAGE_MODES.some((known) => known === mode))
+    throw invalidParameter(`mode: expected ${USAGE_MODES.join(', ')}, not "${mode}"`);
   for (const key of USAGE_KEYS) if (query[key] !== undefined) filter[key] = [query[key]];
   return {
     from,
@@ -72,6 +75,21 @@ function daysOf(text = '7'): number {
   return wholeNumber('days', text, 1, MOST_DAYS);
 }
 
+/** Yields all sums of what is asked for, in parts of as many as the queue returns at once. */
+export async function* sumsOf(
+  { env }: GatewayContext,
+  queueId: string,
+  wanted: WantedUsage,
+): AsyncGenerator<UsageSum[]> {
+  let skip = 0;
+  let sums: UsageSum[];
+  do {
+    sums = await callQueue(env, queueId, (queue) => queue.usage({ ...wanted, skip }));
+    skip += sums.length;
+    yield sums;
+  } while (sums.length === MOST_SUMS);
+}
+
 /** Returns what launched machines cost beyond what jobs used of them, for those who see everybody's usage. */
 export async function idleIn(
   context: GatewayContext,
@@ -83,9 +101,9 @@ export async function idleIn(
   const spent = await callFleet(env, queueId, (fleet) => fleet.spentByDay(from * 1000));
   if (spent.length === 0) return [];
   const [first, end] = [from - (from % DAY), to - (to % DAY) + DAY];
-  const used = await callQueue(env, queueId, (queue) =>
-    queue.usage({ from: first, to: end, width: DAY, groupBy: ['config_id'], filter: {} }),
-  );
+  const asked: WantedUsage = { from: first, to: end, width: DAY, groupBy: ['config_id'], filter: {} };
+  const used: UsageSum[] = [];
+  for await (const sums of sumsOf(context, queueId, asked)) used.push(...sums);
   const pools = filter.config_id;
   return idleOf(spent, used).filter(({ day, config_id }) => day < to && (pools?.includes(config_id) ?? true));
 }

@@ -103,8 +103,8 @@ export class Launches {
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** The cost of launches is stored for this many days. */
-const KEPT_DAYS = 31;
+/** The cost of launches is stored for this many days, as usage is: a month's bill is made after the month. */
+const KEPT_DAYS = 400;
 
 /** Returns the midnight UTC before a time, epoch ms. */
 function dayOf(at: number): number {

@@ -1,5 +1,4 @@
 import { viewerOf } from '../../gateway/auth/authorize.ts';
-import { callQueue } from '../../gateway/objects/calls.ts';
 import { queueIdOf } from '../../gateway/objects/ids.ts';
 import { invalidParameter, rejectUnknownParameters } from '../../gateway/parameters.ts';
 import { type Gateway, type GatewayContext, route } from '../../gateway/routes/route.ts';
@@ -7,12 +6,13 @@ import {
   DAY,
   idleIn,
   KEY_PARAMETERS,
-  MOST_SUMS,
+  MOST_DAYS,
   readWanted,
+  sumsOf,
   type WantedUsage,
 } from '../../gateway/usage-wanted.ts';
 import { USAGE_KEYS } from '../../queue/rpc.ts';
-import { type ExportFormat, type ExportRow, FORMATS, idleRow, usageRow } from './rows.ts';
+import { type ExportFormat, FORMATS, idleRow, usageRow } from './rows.ts';
 
 const PARAMETERS = ['month', 'days', 'since', 'until', 'format', 'queue_id', ...USAGE_KEYS];
 
@@ -79,15 +79,8 @@ async function* rowsOf(context: GatewayContext, queueId: string, wanted: WantedU
   const idle = Map.groupBy(ofAll ? await idleIn(context, queueId, wanted) : [], ({ day }) => day);
   for (let day = wanted.from - (wanted.from % DAY); day < wanted.to; day += DAY) {
     const [from, to] = [Math.max(day, wanted.from), Math.min(day + DAY, wanted.to)];
-    let skip = 0;
-    let page: ExportRow[];
-    do {
-      const asked = { from, to, width: DAY, groupBy: [...USAGE_KEYS], filter, skip };
-      const sums = await callQueue(context.env, queueId, (queue) => queue.usage(asked));
-      page = sums.map(usageRow);
-      skip += page.length;
-      if (page.length > 0) yield page;
-    } while (page.length === MOST_SUMS);
+    const asked: WantedUsage = { from, to, width: DAY, groupBy: [...USAGE_KEYS], filter };
+    for await (const sums of sumsOf(context, queueId, asked)) if (sums.length > 0) yield sums.map(usageRow);
     const spent = idle.get(day) ?? [];
     if (spent.length > 0) yield spent.map(idleRow);
   }
@@ -108,7 +101,13 @@ export function readExport(given: Record<string, string>, nowMs: number): Wanted
   if (month !== undefined) {
     const extra = ['days', 'since', 'until'].find((name) => query[name] !== undefined);
     if (extra !== undefined) throw invalidParameter(`${extra}: give either month or ${extra}`);
-    return { format, wanted: readWanted({ ...query, ...boundsOf(month) }, nowMs), period: month };
+    const wanted = readWanted({ ...query, ...boundsOf(month) }, nowMs);
+    const today = nowMs / 1000 - ((nowMs / 1000) % DAY);
+    if (wanted.from < today - MOST_DAYS * DAY)
+      throw invalidParameter(
+        `month: ${month} is not kept whole any more, as days are deleted after ${MOST_DAYS}; since and until give those that are left`,
+      );
+    return { format, wanted, period: month };
   }
   const wanted = readWanted(query, nowMs);
   const [first, last] = [wanted.from, wanted.to - 1].map((at) =>

@@ -325,6 +325,23 @@ describe('what a fleet costs', () => {
     ]);
     expect(fleet.scheduler.spentByDay(second + 60_000)).toHaveLength(1);
   });
+
+  it('is known for as long as usage, so that a bill can be made after its month', () => {
+    const fleet = fleetWithSpec();
+    const first = Date.UTC(2026, 0, 5);
+    for (const at of [first, first + 60 * 86_400_000]) {
+      fleet.now = at;
+      const { name } = fleet.accepted();
+      fleet.now += 3_600_000;
+      fleet.list([{ name, started_at: at, state: 'ended', ended_at: fleet.now, exit_code: 0 }]);
+      for (let list = 0; list < 2; list += 1) {
+        fleet.now += 60_000;
+        fleet.list([]);
+      }
+    }
+    const days = fleet.scheduler.spentByDay(first).map(({ day }) => day);
+    expect(days).toEqual([first / 1000, first / 1000 + 60 * 86_400]);
+  });
 });
 
 describe('a spec', () => {

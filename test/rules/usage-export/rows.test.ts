@@ -74,9 +74,18 @@ describe('what an export is asked for', () => {
     expect([period, format]).toEqual(['2026-12', 'csv']);
   });
 
+  it('is a month of which all days are kept', () => {
+    expect(readExport({ month: '2025-11' }, now).wanted.from).toBe(Date.UTC(2025, 10) / 1000);
+    expect(() => readExport({ month: '2025-10' }, now)).toThrow('month: 2025-10 is not kept whole any more');
+    expect(readExport({ since: '2025-10-25', until: '2025-11-01' }, now).period).toBe(
+      '2025-10-25-to-2025-10-31',
+    );
+  });
+
   it.each([
     [{ month: '2026-13' }, 'month: expected a month such as 2026-11'],
     [{ month: '2026-11', since: '2026-11-02' }, 'since: give either month or since'],
+    [{ mode: 'live' }, 'mode: expected waiting, stored, batch, not "live"'],
     [{ format: 'xlsx' }, 'format: expected csv or jsonl'],
     [{ group_by: 'model' }, 'group_by: there is no such parameter'],
   ])('is refused for %j', (query, message) => {
