@@ -26,7 +26,7 @@ const STALL_MS = { least: 500, most: 18_000 };
 const SLOW_MS = { least: 2000, most: 10_000 };
 
 /** A worker that was cut off is back by then if nothing else happens to it, ms. */
-const REDIAL_MS = 3000;
+export const REDIAL_MS = 3000;
 /** A half-open connection is found by then: a ping period, two pings unanswered, and a redial, ms. */
 const FOUND_MS = 3 * TIMES.ping * 1000 + REDIAL_MS;
 

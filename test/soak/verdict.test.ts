@@ -64,6 +64,12 @@ describe('a charged attempt', () => {
     expect(isExplained(charge('lease_expired', 4, 7), alone)).toBe(false);
   });
 
+  it('may be caused by a restart of the queue for as long as workers take to dial again', () => {
+    const cut = fault('cut', 'w1', 9);
+    expect(isExplained(charge('lease_expired', 9, 18), [fault('kill_queue', null, 1, 7), cut])).toBe(true);
+    expect(isExplained(charge('lease_expired', 9, 18), [fault('kill_queue', null, 1, 5), cut])).toBe(false);
+  });
+
   it('is wrong when its fence was charged before, when the count differs, or when nobody was given it', () => {
     const killed = [fault('kill_worker', 'w1', 0, 4)];
     const [first, second] = [

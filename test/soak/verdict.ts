@@ -1,5 +1,5 @@
 import type { JobView, LedgerView } from '../../src/protocol/index.ts';
-import type { Fault, FaultKind } from './faults.ts';
+import { type Fault, type FaultKind, REDIAL_MS } from './faults.ts';
 import { TIMES } from './road.ts';
 
 /** What a run may not leave behind, each with what was found. */
@@ -62,7 +62,13 @@ const SHORTEST_LEASE_MS = TIMES.grace * 1000 - SLACK_MS;
 export function isExplained(charge: Charge, faults: readonly Fault[]): boolean {
   if (charge.code === 'lease_expired' && charge.to - charge.from < SHORTEST_LEASE_MS) return false;
   const ofWorker = faults.filter(({ worker }) => worker === null || worker === charge.worker);
-  return canCause(charge.code, faultsDuring(charge, ofWorker));
+  return canCause(charge.code, faultsDuring(charge, ofWorker.map(withRedial)));
+}
+
+/** A queue that answers again after a kill has its workers back only once they have dialled again. */
+function withRedial(fault: Fault): Fault {
+  if (fault.kind !== 'kill_queue' || fault.until === null) return fault;
+  return { ...fault, until: fault.until + REDIAL_MS };
 }
 
 /** Whether these faults account for an attempt that ended with this code. */
