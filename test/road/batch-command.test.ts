@@ -3,15 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { cli, type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import {
+  cli,
+  type QueueProcess,
+  readyWorker,
+  setPace,
+  startQueue,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
 
 /** `worker-vllm batch`, typed by a user. */
 let queue: QueueProcess;
+let worker: WorkerProcess;
 let folder: string;
 
 beforeAll(async () => {
   queue = await startQueue();
-  await readyWorker(queue.url, 'w', {
+  worker = await readyWorker(queue.url, 'w', {
     env: { CASOLA_MAX_JOBS: '8' },
     engineArgs: '--inter-token-latency-ms 20',
   });
@@ -53,16 +62,16 @@ it('runs a file and writes answers and errors beside it', async () => {
 });
 
 it('leaves the batch running when it is stopped, and goes on with it', async () => {
-  await writeFile(
-    file(),
-    Array.from({ length: 60 }, (_, n) => line(`line-${n}`, { max_tokens: 20 })).join('\n'),
-  );
+  // So long that they run until the engine is told to hasten.
+  const long = { max_tokens: 200, ignore_eos: true };
+  await writeFile(file(), Array.from({ length: 60 }, (_, n) => line(`line-${n}`, long)).join('\n'));
   const first = batch('run', file());
   await until(() => /Batch (batch_\w+) runs 60 lines/.exec(first.output())?.[1], 'the batch to run');
   first.kill('SIGINT');
   expect((await first.exited).code).toBe(130);
   expect(first.output()).toContain(`worker-vllm batch run ${file()}`);
   const [, id] = /Batch (batch_\w+) runs/.exec(first.output())!;
+  await setPace(worker.engineUrl, 0);
   const second = batch('run', file());
   expect((await second.exited).code).toBe(0);
   expect(second.output()).toContain(`Batch ${id} runs`);

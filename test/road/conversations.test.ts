@@ -106,6 +106,8 @@ describe('a conversation in which a response is made', () => {
       if (stream) await asked;
       caller.abort();
       await untilFree(id);
+      // The next test takes what the engine runs for its own.
+      await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine has stopped');
     },
   );
 

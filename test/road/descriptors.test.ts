@@ -123,7 +123,14 @@ describe.runIf(process.platform === 'linux')('many queue ids that somebody makes
     const ask = async (id: string) => {
       const asked = { method: 'POST', headers: { 'x-queue-id': id }, body: request };
       const response = await fetch(`${queue.url}/v1/chat/completions`, asked);
-      await response.text();
+      let text = '';
+      try {
+        for await (const piece of response.body!) text += Buffer.from(piece).toString();
+      } catch {
+        // An answer that takes 1.5 s, as on a busy machine, begins with 200 and breaks off behind its error.
+        expect(response.status).toBe(200);
+      }
+      expect(text).toContain('"error"');
       return response;
     };
     let most = 0;
@@ -133,8 +140,8 @@ describe.runIf(process.platform === 'linux')('many queue ids that somebody makes
       const busy = answers.filter(({ status }) => status === 503);
       expect(busy.filter(({ headers }) => !Number(headers.get('retry-after')))).toEqual([]);
       // No worker serves the model.
-      const others = answers.filter(({ status }) => status !== 503);
-      expect(others.filter(({ status }) => status !== 404)).toEqual([]);
+      const others = answers.map(({ status }) => status).filter((status) => status !== 503);
+      expect(others.filter((status) => status !== 404 && status !== 200)).toEqual([]);
     }
     // 100 of them are connections, and objects that are being closed still have theirs.
     expect(most).toBeLessThan(400);

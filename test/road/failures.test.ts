@@ -1,5 +1,6 @@
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
 import {
@@ -36,6 +37,15 @@ async function worker(id: string, options: Parameters<typeof readyWorker>[2] = {
   const ready = await readyWorker(queue.url, id, options);
   started.push(ready);
   return ready;
+}
+
+/** Waits until the queue knows that a worker is gone: it may learn so after its process has ended, by a gateway. */
+function disconnected(id: string): Promise<WorkerView> {
+  return until(
+    async () =>
+      (await workers(queue.url)).find(({ worker_id, state }) => worker_id === id && state === 'disconnected'),
+    `worker ${id} is disconnected`,
+  );
 }
 
 const SLOW = '--inter-token-latency-ms 20';
@@ -101,8 +111,7 @@ describe('a job', () => {
     });
     expect((await leaving.process.exited).code).toBe(EXIT.ok);
     expect(await processesWith(String(leaving.enginePort))).toEqual([]);
-    const gone = (await workers(queue.url)).find((view) => view.worker_id === 'leaving');
-    expect(gone).toMatchObject({ state: 'disconnected', status: 'stopping' });
+    expect(await disconnected('leaving')).toMatchObject({ status: 'stopping' });
     expect(staying.process.output()).not.toContain('"level":"error"');
   });
 
@@ -116,9 +125,9 @@ describe('a job', () => {
     expect((await dying.process.exited).code).toBe(EXIT.engineDied);
     const view = await settled(queue.url, id);
     expect(view).toMatchObject({ state: 'succeeded', worker_id: 'other', attempts: 2 });
-    const dead = (await workers(queue.url)).find((entry) => entry.worker_id === 'dying');
-    expect(dead).toMatchObject({ state: 'disconnected', status: 'error' });
-    expect(dead?.error_message).toBeTruthy();
+    const dead = await disconnected('dying');
+    expect(dead).toMatchObject({ status: 'error' });
+    expect(dead.error_message).toBeTruthy();
   });
 
   it('is not fed to an engine that dies slowly, answering 500 until its server is gone', async () => {

@@ -5,6 +5,7 @@ import {
   engineRunning,
   type QueueProcess,
   readyWorker,
+  setFirstToken,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -16,9 +17,9 @@ let worker: WorkerProcess;
 
 beforeAll(async () => {
   queue = await startQueue();
-  // No byte comes before the caller leaves, nor long after. The worker's own first question waits as long, once.
-  const engineArgs = '--time-to-first-token-ms 20000';
-  worker = await readyWorker(queue.url, 'w', { engineArgs, env: { CASOLA_MAX_JOBS: '4' } });
+  worker = await readyWorker(queue.url, 'w', { env: { CASOLA_MAX_JOBS: '4' } });
+  // No byte comes before the caller leaves, nor long after.
+  await setFirstToken(worker.engineUrl, 600_000);
 });
 afterAll(tearDown);
 

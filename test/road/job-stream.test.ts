@@ -2,25 +2,29 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import {
+  HELD,
   job,
   type QueueProcess,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   submit,
   tearDown,
+  type WorkerProcess,
 } from '../support/road.ts';
 
 /** Stored jobs that stream, over the road as its users start it. */
 let queue: QueueProcess;
+let worker: WorkerProcess;
 /** Between worker and queue. */
 let network: FaultyProxy;
 
 beforeAll(async () => {
   queue = await startQueue();
   network = await new FaultyProxy(queue.port, Math.random).listen();
-  await readyWorker(queue.url, 'w', {
-    engineArgs: '--inter-token-latency-ms 50',
+  worker = await readyWorker(queue.url, 'w', {
+    engineArgs: HELD,
     env: { CASOLA_WS_URL: `ws://127.0.0.1:${network.port}` },
   });
 });
@@ -63,6 +67,7 @@ it('two who watch, one of them late, and the stored result have the same answer'
   await leaves.cancel();
   const late = await watch(id);
   expect((await job(queue.url, id)).state).toBe('leased');
+  await setPace(worker.engineUrl, 10);
   const [first, second, stored] = await Promise.all([early.text(), late.text(), storedBody(id)]);
   expect(withoutComments(first)).toBe(stored);
   expect(withoutComments(second)).toBe(stored);
@@ -76,9 +81,11 @@ it('two who watch, one of them late, and the stored result have the same answer'
 });
 
 it('connections that break in the middle cost neither the job nor those who watch anything', async () => {
+  await setPace(worker.engineUrl, 2000);
   const { id } = await submit(queue.url, streaming(60));
   const watching = await watch(id);
   network.cut();
+  await setPace(worker.engineUrl, 10);
   const [live, stored] = await Promise.all([watching.text(), storedBody(id)]);
   expect(withoutComments(live)).toBe(stored);
 });

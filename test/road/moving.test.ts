@@ -31,7 +31,7 @@ const TOKENS = 120;
 
 async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
+    engineArgs: '--inter-token-latency-ms 200 --enable-scale-out',
     env: { CASOLA_MAX_JOBS: String(STREAMS), ...env },
   });
   running.push(worker);

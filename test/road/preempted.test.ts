@@ -38,12 +38,12 @@ afterAll(tearDown);
 
 const STREAMS = 64;
 const JOBS = 8;
-/** Eight seconds: longer than the shortest notice. */
+/** Sixteen seconds: longer than the shortest notice, and than a busy machine takes to begin all streams. */
 const TOKENS = 200;
 
 async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
+    engineArgs: '--inter-token-latency-ms 80 --enable-scale-out',
     env: {
       CASOLA_MAX_JOBS: String(STREAMS + JOBS),
       CASOLA_API_URL: queue.url,
@@ -131,7 +131,9 @@ describe('a machine that is taken away', () => {
     cloud.giveNotice(seconds);
     await leaving.process.waitForLine(/this machine is taken away, says/);
     await until(async () => (await row(leaving.id))?.preempted, 'the page says so');
-    await hasten(leaving, staying);
+    await hasten(staying);
+    // On a machine so busy that what runs would not fit into the notice it has moved, and the worker has ended.
+    await hasten(leaving).catch(() => {});
     await expectNoneFailed(all);
     expect((await leaving.process.exited).code).toBe(0);
     await until(async () => (await row(leaving.id))?.state === 'stopped', 'the page knows that it ended');

@@ -10,6 +10,7 @@ import {
   engineRunning,
   type QueueProcess,
   readyWorker,
+  setFirstToken,
   settled,
   startQueue,
   submit,
@@ -141,13 +142,7 @@ describe('an engine that prefills', () => {
   it('stops when its caller hangs up', async () => {
     await untilUsed();
     const prefillUrl = `http://127.0.0.1:${prefillPort}`;
-    const pace = (ms: number) =>
-      fetch(`${prefillUrl}/simulator/pace`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ time_to_first_token_ms: ms }),
-      });
-    await pace(600_000);
+    await setFirstToken(prefillUrl, 600_000);
     const caller = new AbortController();
     // So long that it is waited for until the test has seen it.
     const messages = Array.from({ length: 16 }, (_, at) => longChat(at).messages).flat();
@@ -158,7 +153,7 @@ describe('an engine that prefills', () => {
     caller.abort();
     expect(await answer).toBe('gone');
     await until(async () => (await engineRunning(prefillUrl)) === 0, 'the prefill has ended');
-    await pace(0);
+    await setFirstToken(prefillUrl, 0);
   });
 
   it('and is killed before, while and after it does is not noticed', async () => {

@@ -8,9 +8,11 @@ import {
   killQueue,
   type QueueProcess,
   readyWorker,
+  setFirstToken,
   setPace,
   startQueue,
   tearDown,
+  untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
 
@@ -22,10 +24,9 @@ let workers = 0;
 const TOKENS = 60;
 const SLOTS = { engineArgs: '--inter-token-latency-ms 25', env: { CASOLA_MAX_JOBS: '20' } };
 
-async function startAnotherWorker(pace = ''): Promise<void> {
+async function startAnotherWorker(): Promise<void> {
   workers += 1;
-  const engineArgs = `${SLOTS.engineArgs} ${pace}`;
-  worker = await readyWorker(queue.url, `w${workers}`, { ...SLOTS, engineArgs });
+  worker = await readyWorker(queue.url, `w${workers}`, SLOTS);
 }
 
 beforeAll(async () => {
@@ -39,6 +40,9 @@ const client = () =>
 
 /** `ignore_eos` is a field of the engine. */
 const ASKED = { model: 'tiny', background: true, max_output_tokens: TOKENS, ignore_eos: true } as const;
+
+/** So long that it is at work until the test ends it. */
+const LONG = { max_output_tokens: 4000 };
 
 /** An answer as long as was asked for. */
 const WHOLE = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
@@ -105,9 +109,14 @@ async function expectWhole(id: string, events: Numbered[]): Promise<void> {
   expect(last).toMatchObject({ response: { id, output: response.output } });
 }
 
+/** Kills the queue and starts it again. Its worker may come 5 s later: its pauses between two dials double. */
 async function restartQueue(): Promise<void> {
   await killQueue(queue);
-  queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
+  queue = await startQueue({
+    port: queue.port,
+    stateDir: queue.stateDir,
+    env: { QUEUE_RECONNECT_GRACE_SECONDS: '6' },
+  });
 }
 
 /** Kills a worker's own process, below its supervisor. */
@@ -118,9 +127,11 @@ function killWorker(): void {
 
 describe('a response in the background', () => {
   it('is polled from queued to its end', async () => {
+    await setPace(worker.engineUrl, 500);
     const made = await client().responses.create({ ...ASKED, input: 'Poll me.' });
     expect(made).toMatchObject({ status: 'queued', background: true, output: [] });
     await until(async () => (await client().responses.retrieve(made.id)).status === 'in_progress', 'it runs');
+    await setPace(worker.engineUrl, 25);
     const response = await finalOf(made.id);
     expect(response).toMatchObject({ ...WHOLE, id: made.id, background: true });
     expect(response.usage?.output_tokens).toBe(TOKENS);
@@ -151,7 +162,7 @@ describe('a response in the background', () => {
   });
 
   it('is cancelled, and then all its readers have ended', async () => {
-    const id = await begin('Cancel me.');
+    const id = await begin('Cancel me.', LONG);
     const readers = [-1, 3, 500].map((after) => read(id, after));
     await seen(id, 10);
     const cancelled = await client().responses.cancel(id);
@@ -175,7 +186,7 @@ describe('a response in the background', () => {
     await expect(unknown).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
     await expect(unknown).rejects.toThrow(/"no-such-model" is not served here. GET \/v1\/models lists/);
     await expect(client().responses.cancel('resp_none')).rejects.toMatchObject({ status: 404 });
-    const running = await begin('Do not delete me.');
+    const running = await begin('Do not delete me.', LONG);
     await expect(client().responses.delete(running)).rejects.toMatchObject({ status: 409 });
     await client().responses.cancel(running);
     await client().responses.delete(running);
@@ -203,7 +214,11 @@ describe('a response in the background whose process is killed', () => {
     // Long enough to be at work still when a busy machine has read a part of it.
     const id = await begin('Read me on.', { max_output_tokens: 20_000 });
     await seen(id, 600);
+    // An answer that grows by more than 1 MiB before the queue reads on has the rest only with its end.
+    await setPace(worker.engineUrl, 2000);
     await restartQueue();
+    await untilReady(queue.url, worker.id);
+    await setPace(worker.engineUrl, 5);
     const stream = await client().responses.retrieve(id, { stream: true });
     const events: Numbered[] = [];
     for await (const event of stream) if (events.push(event as Numbered) >= 1200) break;
@@ -217,7 +232,8 @@ describe('a response in the background whose process is killed', () => {
   it('is made by another worker when its own dies before the first word', async () => {
     killWorker();
     await worker.process.exited;
-    await startAnotherWorker('--time-to-first-token-ms 5000');
+    await startAnotherWorker();
+    await setFirstToken(worker.engineUrl, 600_000);
     const id = await begin('Made by another worker.');
     const reader = read(id);
     await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'its engine has it');
@@ -230,7 +246,7 @@ describe('a response in the background whose process is killed', () => {
 
   it('fails when its worker dies behind the first word, and keeps what was said', async () => {
     const [streamed, polled] = await Promise.all([
-      begin('My worker dies.'),
+      begin('My worker dies.', LONG),
       client().responses.create({ ...ASKED, input: 'Mine too.' }),
     ]);
     const reader = read(streamed);

@@ -3,15 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { cli, type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import {
+  cli,
+  type QueueProcess,
+  readyWorker,
+  setPace,
+  startQueue,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
 
 /** `worker-vllm submit FILE.jsonl`, typed by a user. */
 let queue: QueueProcess;
+let worker: WorkerProcess;
 let folder: string;
 
 beforeAll(async () => {
   queue = await startQueue();
-  await readyWorker(queue.url, 'w', {
+  worker = await readyWorker(queue.url, 'w', {
     env: { CASOLA_MAX_JOBS: '8' },
     engineArgs: '--inter-token-latency-ms 20',
   });
@@ -32,8 +41,14 @@ const results = async () =>
     );
 const prompts = (count: number, maxTokens = 4) =>
   Array.from({ length: count }, (_, n) =>
-    JSON.stringify({ messages: [{ role: 'user', content: `prompt ${n}` }], max_tokens: maxTokens }),
+    JSON.stringify({
+      messages: [{ role: 'user', content: `prompt ${n}` }],
+      max_tokens: maxTokens,
+      ignore_eos: true,
+    }),
   );
+/** So many prompts that end soon, and others that run until the engine is told to hasten. */
+const shortAndLong = (short: number, long: number) => [...prompts(short), ...prompts(long, 200)];
 const submit = (...more: string[]) => cli(['submit', file(), '--url', queue.url, ...more]);
 const isThere = (path: string) =>
   stat(path).then(
@@ -61,13 +76,14 @@ it('takes whole jobs too, and tells of each that the queue rejects', async () =>
 });
 
 it('goes on where it was stopped, and runs nothing twice', async () => {
-  await writeFile(file(), `${prompts(60, 20).join('\n')}\n`);
+  await writeFile(file(), `${shortAndLong(12, 48).join('\n')}\n`);
   const first = submit('--in-flight', '8');
   await until(async () => (await results()).length >= 10, 'ten results');
   first.kill('SIGINT');
   expect((await first.exited).code).toBe(130);
   expect(first.output()).toContain('To go on');
   const before = await results();
+  await setPace(worker.engineUrl, 0);
   const second = submit();
   expect((await second.exited).code).toBe(0);
   expect(second.output()).toContain('lines are done already');
@@ -78,13 +94,15 @@ it('goes on where it was stopped, and runs nothing twice', async () => {
 });
 
 it('goes on after it was killed in the middle of a line', async () => {
-  await writeFile(file(), `${prompts(30, 20).join('\n')}\n`);
+  await setPace(worker.engineUrl, 20);
+  await writeFile(file(), `${shortAndLong(6, 24).join('\n')}\n`);
   const first = submit('--in-flight', '4');
   await until(async () => (await results()).length >= 5, 'five results');
   first.kill('SIGKILL');
   await first.exited;
   const path = join(folder, 'prompts.results.jsonl');
   await writeFile(path, '{"line":30,"st', { flag: 'a' });
+  await setPace(worker.engineUrl, 0);
   expect((await submit().exited).code).toBe(0);
   expect((await results()).map(({ line }) => line).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: 30 }, (_, n) => n + 1),

@@ -103,8 +103,9 @@ export async function startQueue(
 
 /** Kills what holds all objects of a queue, and waits until nothing of it is left. @param when it is found: resolves at the moment to kill it */
 export async function killQueue(queue: QueueProcess, when: () => Promise<unknown> = async () => {}) {
-  await when();
+  // Looked for before: the moment may be short, and the list of all processes long.
   const others = isDeployed ? [] : childrenOf(queue.process.pid);
+  await when();
   // Of several processes of `wrangler dev` workerd is the one that keeps state.
   process.kill(isDeployed ? -queue.process.pid : queue.process.pid, 'SIGKILL');
   others.forEach(killGroup);
@@ -234,10 +235,22 @@ export const HELD = '--inter-token-latency-ms 2000';
 
 /** Sets the pace of a simulator, for the answers too that it is at. */
 export async function setPace(engineUrl: string, interTokenLatencyMs: number): Promise<void> {
+  await postPace(engineUrl, { inter_token_latency_ms: interTokenLatencyMs });
+}
+
+/**
+ * Sets how long a simulator takes to the first token of an answer. A test sets it once the worker is ready, whose own
+ * first question would take as long.
+ */
+export async function setFirstToken(engineUrl: string, timeToFirstTokenMs: number): Promise<void> {
+  await postPace(engineUrl, { time_to_first_token_ms: timeToFirstTokenMs });
+}
+
+async function postPace(engineUrl: string, pace: Record<string, number>): Promise<void> {
   const response = await fetch(`${engineUrl}/simulator/pace`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ inter_token_latency_ms: interTokenLatencyMs }),
+    body: JSON.stringify(pace),
   });
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 }
