@@ -168,7 +168,7 @@ describe('worker-vllm top', () => {
     const child = spawn(process.execPath, ['src/cli.ts', 'top', ...options], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const ended = once(child, 'exit');
+    const ended = once(child, 'close');
     let printed = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (printed += data));
     return { child, ended, printed: () => printed };
@@ -293,6 +293,7 @@ describe('GET /api/fleet/live', () => {
     };
     for (let tries = 0; tries < 5 && !(await hasSlept()); tries++);
     expect(viewer.known().epoch).not.toBe(epoch);
+    await until(() => viewer.known().workers[0]?.state === 'ready', 'the queue has told of the worker again');
     expect(viewer.known().workers).toMatchObject([{ worker_id: 'w', state: 'ready', slots: 4 }]);
     expect(viewer.closed).toBeNull();
   }, 120_000);

@@ -65,7 +65,7 @@ it('goes from the fleet to the course of a request by keys, filters, sorts, and 
   await shows(/succeeded {2}first-job.*attempt 1 w-1: settled.*dispatched/s, 'its course');
   press('\x1b');
   await shows(/▶ +.*first-job /, 'the requests again');
-  const ended = once(terminal, 'exit');
+  const ended = once(terminal, 'close');
   press('q');
   expect((await ended)[0]).toBe(0);
   // The terminal is as it was.
@@ -75,7 +75,7 @@ it('goes from the fleet to the course of a request by keys, filters, sorts, and 
 it('ends by Ctrl-C, which is a key there', async () => {
   start();
   await shows(/idle +w-1/, 'the fleet');
-  const ended = once(terminal, 'exit');
+  const ended = once(terminal, 'close');
   press('\x03');
   expect((await ended)[0]).toBe(0);
 });

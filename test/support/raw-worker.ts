@@ -3,6 +3,7 @@ import {
   type AnswerRecord,
   decodeRecords,
   encodeRecords,
+  PING_TEXT,
   pack,
   payloadText,
   unpack,
@@ -18,6 +19,9 @@ export const EVENT_STREAM = { status: 200, headers: { 'content-type': 'text/even
 /** Returns a text as UTF-8. */
 export const bytes = (text: string) => new TextEncoder().encode(text);
 
+/** An extended worker pings this often, ms: the queue takes one for gone that was silent for 35 s. */
+const PING_EVERY_MS = 10_000;
+
 const open = new Set<WebSocket>();
 
 /** Closes every socket these tests opened. */
@@ -26,7 +30,7 @@ export function closeRawWorkers(): void {
   open.clear();
 }
 
-/** A worker played by the test frame by frame, over real sockets. */
+/** A worker played by the test frame by frame, over real sockets. Only its pings come by themselves. */
 export class RawWorker {
   /** A frame, or several in one message. */
   readonly messages: (Frame | Frame[])[] = [];
@@ -38,6 +42,8 @@ export class RawWorker {
   #headers: Record<string, string>;
   #socket!: WebSocket;
   #answers: WebSocket | null = null;
+  /** The pings of its own that are not answered yet. Their pongs are no frames that a test awaits. */
+  #ownPings = 0;
 
   /**
    * @param url of the queue, http
@@ -49,9 +55,11 @@ export class RawWorker {
   }
 
   async connect(queueId = 'vllm-queue'): Promise<this> {
-    this.#socket = await this.#dial(`${this.#url}/ws?queue_id=${queueId}`, (data) =>
-      this.messages.push(read(new Uint8Array(data as ArrayBuffer))),
-    );
+    this.#socket = await this.#dial(`${this.#url}/ws?queue_id=${queueId}`, (data) => {
+      const message = read(new Uint8Array(data as ArrayBuffer));
+      if (this.#ownPings > 0 && 'type' in message && message.type === 'pong') this.#ownPings -= 1;
+      else this.messages.push(message);
+    });
     this.#socket.on('close', (code) => {
       this.closed = code;
     });
@@ -79,6 +87,9 @@ export class RawWorker {
       'the worker is registered, or its connection closed',
     );
     if (registered === 'closed') throw new Error(`the queue closed the connection with ${this.closed}`);
+    this.#pingOn(this.#socket, () => {
+      this.#ownPings += 1;
+    });
     if (registered.answers_url) {
       const url = new URL(String(registered.answers_url), `${this.#url}/ws`);
       this.#answers = await this.#dial(url.href, (data, isBinary) => {
@@ -87,6 +98,7 @@ export class RawWorker {
       this.#answers.on('close', (code, reason) => {
         this.answersClosed = { code, reason: reason.toString() };
       });
+      this.#pingOn(this.#answers);
     }
     return this;
   }
@@ -135,6 +147,17 @@ export class RawWorker {
   vanish(): void {
     this.#socket.terminate();
     this.#answers?.terminate();
+  }
+
+  /** Pings until the socket is closed. @param onPing is called at each ping */
+  #pingOn(socket: WebSocket, onPing = () => {}): void {
+    const pinging = setInterval(() => {
+      if (socket.readyState !== WebSocket.OPEN) return;
+      onPing();
+      socket.send(PING_TEXT);
+    }, PING_EVERY_MS);
+    pinging.unref();
+    socket.once('close', () => clearInterval(pinging));
   }
 
   /** Listens from before the connection opens: what the other side says first comes with it. */
