@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 
 /** What callers get from a worker that speaks only the base protocol, through gateway and queue. */
 let road: MiniflareQueue;
@@ -14,7 +14,11 @@ afterAll(() => road.stop());
 
 async function ask(path: string, body: object, result: object) {
   worker = await (await new RawWorker(road.url).connect()).register('base', { base: true });
-  const answer = fetch(road.url + path, { method: 'POST', body: JSON.stringify(body) });
+  const answer = fetch(road.url + path, {
+    method: 'POST',
+    headers: ANSWERED_FIRST,
+    body: JSON.stringify(body),
+  });
   const job = await until(
     () => worker.frames.find((frame): frame is JobFrame => frame.type === 'job'),
     'the worker has the job',

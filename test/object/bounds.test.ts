@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a queue keeps and how much: ledger, bounds and retention in a real queue. */
@@ -110,7 +110,7 @@ describe('a caller with a deadline', () => {
     const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
     const answered = fetch(`${road.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { 'x-queue-id': queue, 'x-queue-deadline': '20' },
+      headers: { 'x-queue-id': queue, 'x-queue-deadline': '20', ...ANSWERED_FIRST },
       body: JSON.stringify({ model: 'tiny', messages: [], stream: true }),
     });
     const job = await worker.job();

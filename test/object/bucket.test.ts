@@ -15,7 +15,7 @@ let queue: MiniflareQueue;
 
 beforeAll(async () => {
   const tokens = [{ name: 'all', sha256: SHA256, scopes: ['admin'] }];
-  queue = await startMiniflareQueue({ TOKENS: JSON.stringify(tokens), RETENTION_SECONDS: '60' });
+  queue = await startMiniflareQueue({ TOKENS: JSON.stringify(tokens), RETENTION_SECONDS: '3600' });
 });
 afterEach(closeRawWorkers);
 afterAll(() => queue.stop());

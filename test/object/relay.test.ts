@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
-import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** Answers through gateway, queue and relay in a real queue; the worker is played by the test. */
@@ -15,10 +15,13 @@ async function worker(queue: string, id = 'w', more = {}): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register(id, more);
 }
 
-function chat(queue: string, more: RequestInit & { body?: string } = {}): Promise<Response> {
+function chat(
+  queue: string,
+  { headers, ...more }: RequestInit & { headers?: object } = {},
+): Promise<Response> {
   return fetch(`${road.url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'x-queue-id': queue, 'content-type': 'application/json' },
+    headers: { 'x-queue-id': queue, 'content-type': 'application/json', ...headers },
     body: '{"model":"tiny","messages":[{"role":"user","content":"hi"}],"stream":true,"seed":9007199254740993}',
     ...more,
   });
@@ -28,7 +31,7 @@ describe('an answer', () => {
   it('reaches the caller as the engine sent it, and the request reaches the worker byte for byte', async () => {
     const queue = `q${++queueNumber}`;
     const played = await worker(queue);
-    const answered = chat(queue);
+    const answered = chat(queue, { headers: ANSWERED_FIRST });
     const job = await played.job();
     expect((job.payload as { body: string }).body).toContain('"seed":9007199254740993');
     const stream = streamOf(job);
@@ -52,7 +55,7 @@ describe('an answer', () => {
     async (location) => {
       const queue = `q${++queueNumber}`;
       const played = await worker(queue);
-      const answered = chat(queue, { redirect: 'manual' });
+      const answered = chat(queue, { redirect: 'manual', headers: ANSWERED_FIRST });
       const stream = streamOf(await played.job());
       played.answer(
         { type: 'head', stream, head: { status: 307, headers: { location, 'content-type': 'text/plain' } } },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
-import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a caller may say about its request, and what it hears meanwhile, in a real queue; the worker is played. */
@@ -67,7 +67,7 @@ describe('the id of a request', () => {
     const refused = await ask(queue, { 'x-request-id': 'a' });
     expect([refused.status, refused.headers.get('x-request-id')]).toEqual([404, 'a']);
     const played = await worker(queue);
-    const answered = ask(queue, { 'x-request-id': 'b' });
+    const answered = ask(queue, { 'x-request-id': 'b', ...ANSWERED_FIRST });
     const stream = (await played.job()).stream_id as number;
     played.answer(
       { type: 'head', stream, head: { status: 400, headers: { 'content-type': 'application/json' } } },
@@ -82,11 +82,12 @@ describe('the id of a request', () => {
 it('a web page of this machine may read an answer', async () => {
   const queue = road.newQueue();
   const played = await worker(queue);
-  const answered = ask(queue, { origin: 'http://localhost:3000', 'x-request-id': 'mine' });
+  const origin = 'http://localhost:3000';
+  const answered = ask(queue, { origin, 'x-request-id': 'mine', ...ANSWERED_FIRST });
   answerShortly(played, await played.job());
   const response = await answered;
   expect([response.status, await response.text()]).toEqual([200, '{}']);
-  expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:3000');
+  expect(response.headers.get('access-control-allow-origin')).toBe(origin);
   expect(response.headers.get('x-request-id')).toBe('mine');
 });
 

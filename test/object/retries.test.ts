@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** Where a request goes whose attempt failed, in a real queue; the workers are played. */
@@ -14,7 +14,7 @@ it('goes to another worker than the one that broke its answer, before the queue 
   const ask = () =>
     fetch(`${road.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { 'x-queue-id': queue },
+      headers: { 'x-queue-id': queue, ...ANSWERED_FIRST },
       body: JSON.stringify({ model: 'tiny', stream: true }),
     });
   const good = await worker(queue, 'good', 2);

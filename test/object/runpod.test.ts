@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** RunPod's endpoints through a real queue; the worker is played by the test. */
@@ -195,7 +195,11 @@ it('openai/v1 is the same as /v1, errors and streams included', async () => {
   const played = await worker();
   const body = JSON.stringify({ model: 'tiny', messages: [], stream: true });
   const headers = { 'x-queue-id': id, 'x-request-id': 'mine' };
-  const asked = fetch(`${road.url}/v2/cfg/openai/v1/chat/completions`, { method: 'POST', headers, body });
+  const asked = fetch(`${road.url}/v2/cfg/openai/v1/chat/completions`, {
+    method: 'POST',
+    headers: { ...headers, ...ANSWERED_FIRST },
+    body,
+  });
   const job = await played.job();
   expect(job.payload).toMatchObject({ path: '/v1/chat/completions', body });
   const stream = job.stream_id as number;

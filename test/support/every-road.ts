@@ -1,7 +1,7 @@
 import WebSocket from 'ws';
 import { answers, type Form, settle } from './played-answers.ts';
 import { until } from './poll.ts';
-import { RawWorker } from './raw-worker.ts';
+import { ANSWERED_FIRST, RawWorker } from './raw-worker.ts';
 import type { TestRoad } from './test-queue.ts';
 
 /** A queue with a worker that the test plays, and a caller with the token `app`. */
@@ -19,7 +19,12 @@ export async function playedQueue(road: TestRoad): Promise<PlayedQueue> {
   await worker.register('w', { capacity: 4 });
   const ask = (path: string, body?: object | string, token = 'app') =>
     fetch(url + path, {
-      headers: { authorization: `Bearer ${token}`, 'x-queue-id': id, 'content-type': 'application/json' },
+      headers: {
+        authorization: `Bearer ${token}`,
+        'x-queue-id': id,
+        'content-type': 'application/json',
+        ...ANSWERED_FIRST,
+      },
       ...(body !== undefined && {
         method: 'POST',
         body: typeof body === 'string' ? body : JSON.stringify(body),

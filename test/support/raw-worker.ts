@@ -16,6 +16,12 @@ export type JobFrame = Frame & { job_id: string; fence_token: number; stream_id?
 /** The head of an event stream. */
 export const EVENT_STREAM = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
 
+/**
+ * Headers of a request whose status or whole text a test checks: its response begins after 6 s, not after 1.5 s as
+ * others do, if its answer is not there by then. This process plays the worker, and may be slow.
+ */
+export const ANSWERED_FIRST = { 'x-queue-wait': '5' };
+
 /** Returns a text as UTF-8. */
 export const bytes = (text: string) => new TextEncoder().encode(text);
 
