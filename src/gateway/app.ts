@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { dialectOf } from '../protocol/index.ts';
-import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
+import { errorResponse, HttpError, noRoute, otherMethod, toHttpError } from './errors.ts';
 import { crossOrigin, isOddHost, nameRequest } from './middleware.ts';
 import { auditRoute } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
@@ -70,7 +70,7 @@ export function createApp(features: readonly ((app: Gateway) => void)[], page?: 
 
   app.notFound((context) => {
     const { method, path } = context.req;
-    return told(new HttpError(404, `There is no ${method} ${path}.`, 'route_not_found'), context);
+    return told(noRoute(method, path), context);
   });
   app.onError(told);
   return app;

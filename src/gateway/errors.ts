@@ -76,12 +76,28 @@ export function engineResponse(status: number, body: string, contentType: string
   });
 }
 
+/** The paths of OpenAI's API without the `/v1` with which a client's base URL ends. */
+const WITHOUT_V1 =
+  /^\/(audio|batches|chat\/completions|completions|conversations|embeddings|files|images|models|moderations|responses)(\/|$)/;
+
+/** Returns what a client's base URL lacks or has too much of, as far as a path shows it; empty: nothing. */
+function adviceOnBase(path: string): string {
+  if (WITHOUT_V1.test(path)) return " End the client's base URL with /v1.";
+  return path.startsWith('/v1/v1/') ? " Take one /v1 off the end of the client's base URL." : '';
+}
+
+/** Returns the error for a path that does not exist. */
+export function noRoute(method: string, path: string): HttpError {
+  const advice = adviceOnBase(path) || ' GET /openapi.json lists the routes.';
+  return new HttpError(404, `There is no ${method} ${path}.${advice}`, 'route_not_found');
+}
+
 /** Returns the error for a path that exists, but does not have the requested method. */
 export function otherMethod(method: string, path: string, possible: readonly string[]): HttpError {
   const allow = possible.join(', ');
   const are =
     possible.length === 1 ? `${allow} is` : `${possible.slice(0, -1).join(', ')} and ${possible.at(-1)} are`;
-  const message = `${method} is not possible on ${path}; ${are}.`;
+  const message = `${method} is not possible on ${path}; ${are}.${adviceOnBase(path)}`;
   return new HttpError(405, message, 'method_not_allowed', { allow });
 }
 

@@ -64,6 +64,13 @@ describe('the page', () => {
     },
   );
 
+  it('tells a client of the API whose address lacks /v1 that it does', async () => {
+    const response = await fetch(`${road.url}/responses`, { method: 'POST', body: '{}' });
+    expect(response.status).toBe(405);
+    const message = expect.stringContaining("End the client's base URL with /v1.");
+    expect(await response.json()).toMatchObject({ error: { code: 'method_not_allowed', message } });
+  });
+
   it('is not for other machines where no tokens are configured', async () => {
     const forwarded = { headers: { ...asBrowser.headers, 'x-forwarded-for': '203.0.113.9' } };
     const response = await fetch(`${road.url}/`, forwarded);

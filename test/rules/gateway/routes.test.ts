@@ -89,6 +89,22 @@ it('a path that there is not is 404, and a method that a path does not have 405'
   expect(await status('GET', '/v1/chat/completions')).toEqual([405, 'POST']);
 });
 
+it.each([
+  ['POST', '/chat/completions', "There is no POST /chat/completions. End the client's base URL with /v1."],
+  ['GET', '/models/m', "There is no GET /models/m. End the client's base URL with /v1."],
+  [
+    'POST',
+    '/v1/v1/messages',
+    "There is no POST /v1/v1/messages. Take one /v1 off the end of the client's base URL.",
+  ],
+  ['GET', '/v1', 'There is no GET /v1. GET /openapi.json lists the routes.'],
+])('%s %s says how the base URL of a client is mended', async (method, path, message) => {
+  const request = new Request(`http://localhost${path}`, { method });
+  const response = await createApp(FEATURE_ROUTES).fetch(request, watched().env);
+  expect(response.status).toBe(404);
+  expect(await response.json()).toMatchObject({ error: { code: 'route_not_found', message } });
+});
+
 describe('the id of a request', () => {
   const ask = async (id: string | null, path = '/nothing', method = 'GET') => {
     const headers = new Headers(id === null ? {} : { 'x-request-id': id });
