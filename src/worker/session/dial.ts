@@ -28,6 +28,7 @@ export const dialWebSocket: Dial = (target, events) => {
   const socket = new WebSocket(target.url, options);
   let httpStatus: number | undefined;
   let problem = '';
+  let explanation: string | null = null;
   socket.on('open', events.opened);
   socket.on('message', (data: Buffer, isBinary) => {
     if (isBinary) events.binary(data);
@@ -37,8 +38,9 @@ export const dialWebSocket: Dial = (target, events) => {
   socket.on('unexpected-response', (_request, response) => {
     httpStatus = response.statusCode;
     problem = `HTTP ${response.statusCode} ${response.statusMessage}`;
-    void explanationOf(response).then((explanation) => {
-      if (explanation) problem += `: ${explanation}`;
+    void explanationOf(response).then((said) => {
+      explanation = said;
+      if (said) problem += `: ${said}`;
       socket.terminate();
     });
   });
@@ -47,7 +49,12 @@ export const dialWebSocket: Dial = (target, events) => {
     problem ||= reasonOf(error) || ('code' in error ? String(error.code) : error.name);
   });
   socket.on('close', (code, reason) => {
-    events.closed({ code, reason: reason.toString() || problem, ...(httpStatus ? { httpStatus } : {}) });
+    events.closed({
+      code,
+      reason: reason.toString() || problem,
+      ...(httpStatus && { httpStatus }),
+      ...(explanation && { explanation }),
+    });
   });
   return {
     send: (data) => socket.send(data),

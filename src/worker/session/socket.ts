@@ -7,6 +7,8 @@ export interface SocketClose {
   reason: string;
   /** The HTTP status with which the peer answered in place of an upgrade. */
   httpStatus?: number;
+  /** What the peer's answer in place of an upgrade said, where it is an error of a queue. */
+  explanation?: string;
 }
 
 export interface SocketEvents {
@@ -52,10 +54,16 @@ export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied)
   }
   // The message shows the address without user name and password.
   const address = wsUrl.replace(/\/\/[^/@]*@/, '//');
+  const isDenied = close.httpStatus === 401 || close.httpStatus === 403;
+  if (!isFatalClose(close.code) && !isDenied) return null;
+  const why = isDenied ? close.explanation : close.reason;
+  // A queue that asks for a token describes what its callers send; a worker has a variable for it.
+  if (why && (token || close.httpStatus === 403)) {
+    return `the queue at ${address} denies ${token ? 'the token in CASOLA_API_TOKEN' : 'this worker'}: ${why}`;
+  }
   if (close.code === CLOSE.forbidden || close.httpStatus === 403) {
     return `the queue at ${address} denies this token: it lacks the scope "worker"`;
   }
-  if (!isFatalClose(close.code) && close.httpStatus !== 401) return null;
   return token
     ? `the queue at ${address} does not know this token: check CASOLA_API_TOKEN`
     : `the queue at ${address} asks for a token: set CASOLA_API_TOKEN`;

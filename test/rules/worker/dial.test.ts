@@ -103,6 +103,7 @@ test('a queue that says why it takes no connection is quoted', async () => {
   expect(closes[0]).toMatchObject({
     httpStatus: 404,
     reason: 'HTTP 404 Not Found: No queue "x" here: set QUEUE_IDS.',
+    explanation: 'No queue "x" here: set QUEUE_IDS.',
   });
 });
 

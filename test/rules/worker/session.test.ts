@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
 import { PONG_TEXT } from '../../../src/protocol/index.ts';
+import { denialOf } from '../../../src/worker/session/socket.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -198,6 +199,27 @@ test.each([
   expect(bench.connections.filter(({ target }) => target.url.includes('/ws'))).toHaveLength(1);
   expect(bench.beats.at(-1)).toMatchObject({ status: 'error', error_message: expect.stringMatching(line) });
   expect(bench.clock.armed).toBe(0);
+});
+
+test('a denial says what the queue said of it', () => {
+  const worker = { wsUrl: 'wss://me:secret@queue', workerId: 'w', token: 'secret' };
+  const answered = (httpStatus: number, explanation: string) => {
+    return { code: 1006, reason: `HTTP ${httpStatus}: ${explanation}`, httpStatus, explanation };
+  };
+  expect(denialOf({ code: 4403, reason: 'this token is for another pool' }, worker)).toBe(
+    'the queue at wss://queue denies the token in CASOLA_API_TOKEN: this token is for another pool',
+  );
+  expect(denialOf(answered(401, 'The token "w" has expired.'), worker)).toMatch(
+    /: The token "w" has expired.$/,
+  );
+  const tokenless = { ...worker, token: undefined };
+  expect(denialOf(answered(403, 'Only this machine is served.'), tokenless)).toBe(
+    'the queue at wss://queue denies this worker: Only this machine is served.',
+  );
+  expect(denialOf(answered(401, 'Send a token.'), tokenless)).toContain(
+    'asks for a token: set CASOLA_API_TOKEN',
+  );
+  expect(denialOf({ code: 1006, reason: 'HTTP 502 Bad Gateway', httpStatus: 502 }, worker)).toBeNull();
 });
 
 test('frames that cannot be read or are unknown disturb nothing', async () => {
