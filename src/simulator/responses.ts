@@ -1,6 +1,6 @@
 /** This file has `/v1/responses` as vLLM 0.32.0 answers it, which stores nothing unless it is told to. */
 import { randomBytes } from 'node:crypto';
-import type { Body } from './fields.ts';
+import { type Body, FieldParser } from './fields.ts';
 import { type GenerationRequest, readChat } from './requests.ts';
 import type { Finish } from './scheduler.ts';
 import type { Piece } from './script.ts';
@@ -13,6 +13,11 @@ export function readResponses(
   parsesTools = false,
 ): GenerationRequest {
   const { input, instructions, max_output_tokens, previous_response_id: _before, ...rest } = body;
+  if (input === undefined) {
+    const fields = new FieldParser(body);
+    fields.missing('input');
+    fields.check();
+  }
   const asked = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   const messages = Array.isArray(asked)
     ? [...(instructions ? [{ role: 'system', content: instructions }] : []), ...asked.map(asMessage)]

@@ -101,6 +101,11 @@ describe('a script over /v1/responses', () => {
     });
     expect(response.output_text).toBe('I');
   });
+
+  it('is refused without an input, by the name of that field', async () => {
+    const asked = client.responses.create({ model: 'tiny' });
+    await expect(asked).rejects.toMatchObject({ status: 400, param: 'body.input' });
+  });
 });
 
 describe('a script over /v1/chat/completions', () => {
