@@ -187,7 +187,7 @@ async function survey(file: string): Promise<{ sha256: string; lines: number; en
 
 function notOfABatch(file: string): UserError {
   return new UserError(
-    `${file}: the first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.`,
+    `${file}: the first line is no request of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.`,
   );
 }
 

@@ -25,9 +25,7 @@ const queueUrl = variable.baseUrl('http:', 'https:', 'ws:', 'wss:');
 const gatewayVariables = z.object({
   ...logVariables,
   GATEWAY_QUEUE: z
-    .string({
-      error: 'set it, or give --queue: the address of the queue, such as http://queue.internal:8788',
-    })
+    .string()
     .transform((text, context) =>
       list(text).map((url) => {
         const read = queueUrl.safeParse(url);
@@ -36,7 +34,8 @@ const gatewayVariables = z.object({
         return z.NEVER;
       }),
     )
-    .refine((urls) => urls.length > 0, { error: 'expected at least one address' }),
+    .refine((urls) => urls.length > 0, { error: 'expected at least one address' })
+    .describe('address of the queue, e.g. http://queue.internal:8788; or give --queue'),
   GATEWAY_TOKEN: variable.header().optional(),
   GATEWAY_HOST: variable.host().default('127.0.0.1'),
   // 0 lets the system choose a free one.

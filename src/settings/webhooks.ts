@@ -80,6 +80,9 @@ export function webhookSettingsProblem(
     if (!entry.startsWith(PRIVATE) && URL.canParse(url) && isPrivate(new URL(url).hostname))
       return `QUEUE_WEBHOOK_HOSTS: ${entry} is a private address: write "${PRIVATE}${entry}" to allow it.`;
   }
+  if (given.url && given.hosts === '') {
+    return 'QUEUE_WEBHOOK_URL needs QUEUE_WEBHOOK_HOSTS, which names the hosts to which may be posted: its own host among them.';
+  }
   const problem = given.url ? webhookProblem(given.url, given.hosts) : null;
   return problem?.replace('webhook', 'QUEUE_WEBHOOK_URL') ?? null;
 }

@@ -127,5 +127,5 @@ it('says what a line of a batch looks like when the file is another', async () =
   await writeFile(file(), '{"prompt":"x"}\n');
   const child = batch('run', file());
   expect((await child.exited).code).toBe(2);
-  expect(child.output()).toContain('the first line is none of a batch');
+  expect(child.output()).toContain('the first line is no request of a batch');
 });

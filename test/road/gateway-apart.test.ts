@@ -199,7 +199,7 @@ it.concurrent('ends with the reason where its queue refuses its token, or is non
   expect(chained.output()).toContain('takes no gateway processes');
   const nowhere = cli(['gateway', '--port', '0']);
   expect(await nowhere.exited).toMatchObject({ code: 2 });
-  expect(nowhere.output()).toContain('GATEWAY_QUEUE');
+  expect(nowhere.output()).toContain('GATEWAY_QUEUE is not set: address of the queue');
 });
 
 it.concurrent('takes the tokens of its queue, and ends what was opened with those that are gone', async () => {

@@ -78,6 +78,9 @@ it('a list of the folder tells when each token was last used, while a queue runs
   const used = /^read .* 20\d\d-[\d-]+ [\d:]+$/m;
   expect(await listed('--url', url, '--token', admin)).toMatch(used);
   expect(await listed('--state', stateDir)).toMatch(used);
+  const unknown = cli(['token', 'show', 'nobody', '--state', stateDir]);
+  expect(await unknown.exited).toMatchObject({ code: 2 });
+  expect(unknown.output()).toContain('"worker-vllm token list" shows');
 });
 
 it('what a token may do is changed while a queue runs, and its secret stays', async () => {

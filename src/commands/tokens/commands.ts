@@ -63,7 +63,7 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
 export async function runTokenSet(name: string, options: PlaceOptions & TermOptions): Promise<number> {
   const place = placeOf(options);
   const token = (await place.list()).tokens.find((one) => one.name === name);
-  if (!token) throw new UserError(`There is no token named "${name}".`);
+  if (!token) throw noToken(name);
   const limits = limitsIn(options, token.limits);
   const changes = {
     ...numbersIn(options),
@@ -89,7 +89,7 @@ export async function runTokenList(name: string | undefined, options: PlaceOptio
   const place = placeOf(options);
   const { tokens: all, areUsesKnown } = await place.list();
   const shown = name === undefined ? all : all.filter((token) => token.name === name);
-  if (name !== undefined && shown.length === 0) throw new UserError(`There is no token named "${name}".`);
+  if (name !== undefined && shown.length === 0) throw noToken(name);
   const text = options.json
     ? JSON.stringify(name === undefined ? shown : shown[0], null, 2)
     : table(shown, areUsesKnown);
@@ -134,12 +134,18 @@ export async function runTokenRevoke(
   return 0;
 }
 
+function noToken(name: string): UserError {
+  return new UserError(
+    `There is no token named "${name}": "worker-vllm token list" shows those that there are.`,
+  );
+}
+
 /** Returns the tenant of a token. @throws UserError if jobs of other tokens would be cancelled with its own */
 async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOptions): Promise<string> {
   if (url === undefined) throw new UserError('--cancel asks a queue that runs: name it with --url.');
   const { tokens: all } = await place.list();
   const token = all.find((one) => one.name === name);
-  if (!token) throw new UserError(`There is no token named "${name}".`);
+  if (!token) throw noToken(name);
   const others = all.filter((one) => one.tenant === token.tenant && one.name !== name);
   if (others.length === 0) return token.tenant;
   const names = others.map((one) => `"${one.name}"`).join(', ');

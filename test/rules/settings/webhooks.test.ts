@@ -60,7 +60,7 @@ describe('the settings of webhooks', () => {
       'QUEUE_WEBHOOK_URL: b.test',
     );
     expect(webhookSettingsProblem({ hosts: '', secret: '', url: 'https://b.test/x' })).toContain(
-      'QUEUE_WEBHOOK_URL',
+      'QUEUE_WEBHOOK_URL needs QUEUE_WEBHOOK_HOSTS',
     );
   });
 });
