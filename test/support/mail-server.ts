@@ -33,7 +33,9 @@ export async function startMailServer(password: string | null = null): Promise<M
       given === password ? answer(null, { user: username }) : answer(new Error('no such user')),
     onData: async (stream, { envelope, user, secure }, taken) => {
       const { mailFrom, rcptTo } = envelope;
-      const content = await text(stream);
+      const content = await text(stream).catch(() => null);
+      // A sender that ends in the middle of a mail has sent none.
+      if (content === null) return taken(new Error('the mail broke off'));
       mails.push({
         from: mailFrom === false ? '' : mailFrom.address,
         to: rcptTo.map(({ address }) => address),
