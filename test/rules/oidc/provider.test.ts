@@ -79,6 +79,16 @@ describe('the keys of an issuer', () => {
     expect(issuer.reads).toHaveLength(wakes ? 2 : 6);
   });
 
+  it('that are read again are waited for by all whose key is not there', async () => {
+    const { issuer, kids } = played();
+    await kids();
+    issuer.kids = ['second'];
+    issuer.now += MINUTE;
+    const all = await Promise.all([kids('second'), kids('second'), kids('first')]);
+    expect(all).toEqual([['second'], ['second'], ['first']]);
+    expect(issuer.reads).toHaveLength(4);
+  });
+
   it('that were never read are a 503 that says why', async () => {
     const { issuer, kids } = played();
     issuer.isAway = true;

@@ -69,9 +69,10 @@ export class Provider {
         this.#reading = null;
       });
       await this.#reading;
-    } else if (this.#known === null && this.#reading !== null) {
-      await (wakes ? this.#reading : this.#read());
-    }
+    } else if (this.#reading !== null && wakes) {
+      // The key may be among those that are read at this moment.
+      if (this.#known === null || this.#lacks(kid)) await this.#reading;
+    } else if (this.#reading !== null && this.#known === null) await this.#read();
     if (this.#known !== null) return this.#known;
     throw new HttpError(
       503,
@@ -85,8 +86,12 @@ export class Provider {
     const sinceAsked = now - this.#askedAt;
     if (sinceAsked < RETRY_MS) return false;
     if (now - this.#knownAt >= FRESH_MS) return true;
-    const isUnknown = kid !== null && !this.#known?.keys.keys.some((key) => key.kid === kid);
-    return isUnknown && sinceAsked >= READ_AGAIN_MS;
+    return this.#lacks(kid) && sinceAsked >= READ_AGAIN_MS;
+  }
+
+  /** Says whether a token names a key that is not among those that are known. */
+  #lacks(kid: string | null): boolean {
+    return kid !== null && !this.#known?.keys.keys.some((key) => key.kid === kid);
   }
 
   async #read(): Promise<void> {
