@@ -54,6 +54,9 @@ const OidcRule = z.strictObject({
 });
 export type OidcRule = z.infer<typeof OidcRule>;
 
+const WITHOUT_RULES =
+  'expected one rule at least, such as [{"group": "ml-team", "scopes": ["submit"]}]: without any, nobody can sign in';
+
 /** The rules that were parsed last, with their text. */
 let parsed: { text: string; rules: OidcRule[] } = { text: '', rules: [] };
 
@@ -71,7 +74,7 @@ export function parseOidcRules(text: string): OidcRule[] {
       `expected JSON, such as [{"group": "ml-team", "scopes": ["submit"]}]; ${(error as Error).message}`,
     );
   }
-  const read = z.array(OidcRule).min(1).safeParse(value, { error: expectationWords });
+  const read = z.array(OidcRule).min(1, WITHOUT_RULES).safeParse(value, { error: expectationWords });
   if (!read.success) throw new Error(faultOf(read.error.issues[0]!));
   const rules = read.data;
   const twice = rules.find(({ group }, at) => rules.findIndex((rule) => rule.group === group) < at);

@@ -160,6 +160,8 @@ describe('a JWT of the issuer', () => {
       expect.stringMatching(/no rule for "bob@example.com".*"groups", which lists "guests"/),
     ]);
     expect((await refusal(await of('9', undefined)))[2]).toContain('missing or empty');
+    const odd = await refusal(await of('9', { ml: true }));
+    expect(odd[2]).toContain('"groups", which is neither a list of texts nor one text');
   });
 });
 

@@ -32,7 +32,7 @@ describe('the rules', () => {
   it.each([
     ['{', /^expected JSON/],
     ['{}', /^expected a list$/],
-    ['[]', /^must not be empty$/],
+    ['[]', /^expected one rule at least, such as .*: without any, nobody can sign in$/],
     ['[{"group":"a"}]', /^rule number 1: scopes is missing$/],
     ['[{"group":"a","scopes":["worker"]}]', /^rule number 1: scopes.0 expected one of submit, read, admin$/],
     ['[{"group":"a","scopes":["read"],"modles":["x"]}]', /^rule number 1: .*modles.*did you mean models/],

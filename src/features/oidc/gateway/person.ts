@@ -116,13 +116,22 @@ function groupsIn(claims: Claims, claim: string): string[] {
 function withoutRule(claims: Claims, claim: string, groups: readonly string[]): HttpError {
   const told = groups.slice(0, GROUPS_TOLD).map((group) => JSON.stringify(group));
   const more = groups.length > told.length ? ` and ${groups.length - told.length} more` : '';
-  const isElsewhere = Object.hasOwn(Object(claims._claim_names), claim);
-  const what = isElsewhere
-    ? 'which the issuer left out, since there are too many: have it list those alone that are assigned to the application'
-    : groups.length === 0
-      ? 'which is missing or empty'
-      : `which lists ${told.join(', ')}${more}`;
+  const what = groups.length === 0 ? whyNone(claims, claim) : `which lists ${told.join(', ')}${more}`;
   const who = JSON.stringify(typeof claims.email === 'string' ? claims.email : claims.sub);
   const message = `This queue has no rule for ${who}: rules are for the groups of the claim "${claim}", ${what}. Its operator writes them in QUEUE_OIDC_RULES.`;
   return new HttpError(403, message, 'no_rule');
+}
+
+/** Returns why a claim lists no groups, as a clause. */
+function whyNone(claims: Claims, claim: string): string {
+  if (Object.hasOwn(Object(claims._claim_names), claim)) {
+    return 'which the issuer left out, since there are too many: have it list those alone that are assigned to the application';
+  }
+  const value = claims[claim];
+  if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) {
+    return 'which is missing or empty';
+  }
+  return typeof value === 'string'
+    ? 'which is an address that the issuer has not verified'
+    : 'which is neither a list of texts nor one text';
 }
