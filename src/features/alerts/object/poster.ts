@@ -86,12 +86,20 @@ export class AlertPoster {
   async #post(receiver: AlertReceiver, news: readonly News[]): Promise<void> {
     const { alerts, ways, told, now, commit } = this.#ports;
     const all: Outgoing<News>[] = await outgoingOf(receiver, news, told());
+    let refusal: Answer | null = null;
     for (const outgoing of all) {
       const answer = await send(receiver, outgoing, ways);
-      this.#noted(receiver, answer);
-      if (!answer.isTaken) return;
-      commit(() => alerts.told(receiver.name, outgoing.about, now()));
+      if (answer.isTaken) {
+        this.#noted(receiver, answer);
+        commit(() => alerts.told(receiver.name, outgoing.about, now()));
+        continue;
+      }
+      refusal = answer;
+      // A problem that the receiver refuses keeps no other from it.
+      if (!answer.refusesThis) break;
     }
+    // The refusal is noted last, so that the pause before the next try grows.
+    if (refusal !== null) this.#noted(receiver, refusal);
   }
 
   /** Notes how a receiver answered, and logs when it stops or begins to take posts. */

@@ -17,10 +17,15 @@ export interface Ways {
   mail: SendMail | null;
 }
 
+/** The statuses with which a receiver refuses what it was sent, and may take something else. */
+const REFUSES_THIS = [400, 413, 422];
+
 /** Whether a receiver has taken what was sent, and how it answered, as a clause without secrets. */
 export interface Answer {
   isTaken: boolean;
   how: string;
+  /** Whether it refused this post for what is in it. */
+  refusesThis: boolean;
 }
 
 /** Returns why this host cannot send to a receiver, as a sentence, or null. */
@@ -35,8 +40,15 @@ export async function send(receiver: AlertReceiver, outgoing: Outgoing, ways: Wa
   const { url, body, headers } = outgoing;
   // The operator's own receiver may be at a private address.
   const answer = await deliver(ways.post('private'), url, body, headers);
-  if ('status' in answer) return { isTaken: isTaken(answer.status), how: `it answered ${answer.status}` };
-  return { isTaken: false, how: `it did not answer: ${withoutSecrets(receiver, answer.problem)}` };
+  if ('status' in answer) {
+    const { status } = answer;
+    return {
+      isTaken: isTaken(status),
+      how: `it answered ${status}`,
+      refusesThis: REFUSES_THIS.includes(status),
+    };
+  }
+  return notTaken(`it did not answer: ${withoutSecrets(receiver, answer.problem)}`);
 }
 
 async function sendMail(
@@ -44,12 +56,16 @@ async function sendMail(
   { server, mail }: Extract<Outgoing, { mail: Mail }>,
   ways: Ways,
 ): Promise<Answer> {
-  if (ways.mail === null) return { isTaken: false, how: 'this host sends no mail' };
+  if (ways.mail === null) return notTaken('this host sends no mail');
   try {
     await ways.mail(server, mail, MAIL_WITHIN_MS);
-    return { isTaken: true, how: 'its mail server took it' };
+    return { isTaken: true, how: 'its mail server took it', refusesThis: false };
   } catch (error) {
     const why = withoutSecrets(receiver, (error as Error).message);
-    return { isTaken: false, how: `its mail server did not take it: ${why}` };
+    return notTaken(`its mail server did not take it: ${why}`);
   }
+}
+
+function notTaken(how: string): Answer {
+  return { isTaken: false, how, refusesThis: false };
 }
