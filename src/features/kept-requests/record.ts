@@ -75,7 +75,8 @@ export function recordOf(seen: Seen): KeptRecord {
   const answer = answerOf(seen.output);
   const { id: engineId, error } = fieldsOf(answer);
   const responseId = seen.responseId ?? (typeof engineId === 'string' ? engineId : null);
-  const told = Number(status) >= 400 ? `${status}` : error != null ? 'error' : isWhole ? null : 'broken_off';
+  const told =
+    Number(status) >= 400 ? `${status}` : error != null ? codeOf(error) : isWhole ? null : 'broken_off';
   const failure = seen.failed?.type ?? told;
   const outcome = failure === null ? 'succeeded' : isWhole ? 'failed' : 'broken_off';
   const line: Line = {
@@ -112,6 +113,13 @@ export function recordOf(seen: Seen): KeptRecord {
     ended_at: endedAt,
     line: JSON.stringify(line),
   };
+}
+
+/** Returns the code of an error that came with the status of a success, as streams have it; or else its type. */
+function codeOf(error: unknown): string {
+  const { code, type } = fieldsOf(error);
+  const said = code ?? type;
+  return (typeof said === 'string' && said !== '') || typeof said === 'number' ? `${said}` : 'error';
 }
 
 const iso = (at: number) => new Date(at).toISOString();

@@ -96,3 +96,19 @@ it('what a hook refused is kept, and what a hook that is out of order turned awa
   expect(await refusing(400)).toMatchObject([{ 'worker_vllm.outcome': 'refused', 'error.type': 'policy' }]);
   expect(await refusing(503)).toEqual([]);
 });
+
+it.each([
+  ['{"message": "No", "code": "policy"}', 'policy'],
+  ['{"message": "No", "code": 400}', '400'],
+  ['{"message": "No", "type": "overloaded_error"}', 'overloaded_error'],
+  ['{"message": "No", "code": null}', 'error'],
+  ['"No"', 'error'],
+])('a stream that ends with the error %s is kept with its code', async (error, type) => {
+  const { filter, lines } = keeping();
+  const request = asked();
+  await filter.request!(request, BODY);
+  const headers = { 'content-type': 'text/event-stream' };
+  const events = `data: {"choices": [{"delta": {"content": "one"}}]}\n\ndata: {"error": ${error}}\n\n`;
+  await (await filter.answer!(new Response(events, { headers }), request)).text();
+  expect(lines()).toMatchObject([{ 'worker_vllm.outcome': 'failed', 'error.type': type }]);
+});
