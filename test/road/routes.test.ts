@@ -56,6 +56,8 @@ function common(body: Buffer): string {
       // The queue's own fields of a Response object, which the engine does not know.
       .replace(/"metadata":(?:null|\{\})/g, '"metadata":…')
       .replace(/,"store":true,"conversation":null/g, '')
+      // A field of one that vLLM leaves out where there is no error.
+      .replace(/,"error":null/g, '')
       // The engine names the end of every response "completed", the queue names it as its status.
       .replace(/response\.(?:completed|incomplete)/g, 'response.…')
   );

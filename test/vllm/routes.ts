@@ -188,7 +188,7 @@ export function routesOverVllm(served: () => Served): void {
     it('a response is the same but for the fields of the queue', async () => {
       const body = { input: 'hello', max_output_tokens: 6, temperature: 0, store: false };
       const { direct, through } = await askBoth('POST', '/v1/responses', body);
-      const own = { store: false, conversation: null, metadata: {} };
+      const own = { store: false, conversation: null, metadata: {}, error: null };
       expect([through.status, JSON.parse(through.text)]).toEqual([
         200,
         { ...JSON.parse(direct.text), ...own },
