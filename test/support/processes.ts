@@ -72,11 +72,11 @@ export function startProcess(
       text += `${error.message}\n`;
       end({ code: null, signal: null });
     });
-    // `close` waits for the output's end; a grandchild that holds it open must not hide the exit for long.
+    // `close` waits for the output's end; a grandchild that holds it open must not hide the exit for long. The second is
+    // counted in two halves: after a standstill timers are over before the output is read.
+    const half = () => sleep(500, undefined, { ref: false });
     child.once('exit', (code, signal) => {
-      void Promise.race([once(child, 'close'), sleep(1000, undefined, { ref: false })]).then(() =>
-        end({ code, signal }),
-      );
+      void Promise.race([once(child, 'close'), half().then(half)]).then(() => end({ code, signal }));
     });
   });
 
