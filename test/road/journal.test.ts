@@ -73,7 +73,8 @@ describe('a follower', () => {
     one.process.kill('SIGKILL');
     isOver = true;
     const acknowledged = (await submitting).flat();
-    expect(acknowledged.length).toBeGreaterThan(50);
+    // An entry may be of something else than a job.
+    expect(acknowledged.length).toBeGreaterThan(20);
     await untilOwner(two);
     expect(await unknownJobs(two.url, acknowledged)).toEqual([]);
     // What was the owner follows, with files made from the journal.
