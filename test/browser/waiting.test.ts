@@ -47,3 +47,24 @@ it('says what the batch waits for and until when, and a button beside it launche
   expect(await accessibilityFaults(page)).toEqual([]);
   expect(faults).toEqual([]);
 }, 180_000);
+
+it('gives the panel of a pool as much room when nothing waits as when jobs do', async () => {
+  const { page } = open;
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.reload();
+  const panel = page.getByRole('article', { name: 'demo' });
+  const reason = panel.getByText(/^Waits because/);
+  await reason.waitFor();
+  const lines = (await reason.boundingBox())!.height / 20;
+  expect(lines).toBeGreaterThan(2);
+  const { height } = (await panel.boundingBox())!;
+  const { data } = (await (await fetch(`${road.url}/v1/batches`)).json()) as { data: { id: string }[] };
+  await fetch(`${road.url}/v1/batches/${data[0]!.id}/cancel`, { method: 'POST' });
+  await panel.getByText('Nothing waits').waitFor();
+  // The panel holds the room that its reason had, until the page is opened anew.
+  await page.reload();
+  await panel.getByText('Nothing waits').waitFor();
+  expect((await panel.boundingBox())!.height).toBe(height);
+  // What is done by hand does not depend on what waits.
+  await panel.getByRole('button', { name: 'Change demo' }).waitFor();
+});

@@ -1,4 +1,5 @@
 import { computed, effect } from '@preact/signals';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { FleetSummary, Verdict } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { clockTime } from '../../show/format.ts';
@@ -63,9 +64,7 @@ function Summary({ summary }: { summary: FleetSummary }) {
       <p class={`verdict ${isOld ? 'idle' : tone}`}>
         <Mark shape={isOld ? 'dashed' : shape} />
         <strong>{isOld ? `Last known: ${word.toLowerCase()}` : word}</strong>
-        <span class="reason" title={summary.text}>
-          {summary.text}
-        </span>
+        <Reason key={summary.verdict} text={summary.text} />
       </p>
       <ul class="figures">
         <Figure name="ready" value={`${format.count(ready_workers)}/${format.count(workers)}`} to="" />
@@ -78,6 +77,20 @@ function Summary({ summary }: { summary: FleetSummary }) {
         <Figure name="tokens/s" value={format.amount(tokens_per_second)} to="queue" />
       </ul>
     </>
+  );
+}
+
+/** Shows the reason for a verdict. It keeps the room of the most lines that it had, so that none of them moves. */
+function Reason({ text }: { text: string }) {
+  const shown = useRef<HTMLSpanElement>(null);
+  useLayoutEffect(() => {
+    const { style, offsetHeight } = shown.current!;
+    style.minHeight = `${offsetHeight}px`;
+  });
+  return (
+    <span ref={shown} class="reason" title={text}>
+      {text}
+    </span>
   );
 }
 

@@ -132,18 +132,10 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
       </header>
       <Still>
         <div class="depth">
-          {total === 0 ? (
-            <p class="big dim">Nothing waits</p>
-          ) : (
-            <p class="big">
-              <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
-              {oldest_wait_ms !== null && (
-                <>
-                  , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
-                </>
-              )}
-            </p>
-          )}
+          <div class="now">
+            <Depth total={total} oldestMs={oldest_wait_ms} />
+            <PoolActions pool={pool} />
+          </div>
           <p class="ready">
             <span>
               <span class="number">
@@ -156,11 +148,6 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
             </span>
           </p>
           {why_waiting && total > 0 && <WaitingFor waiting={why_waiting} />}
-          {why_waiting && total > 0 && (
-            <div>
-              <PoolActions pool={pool} />
-            </div>
-          )}
           <Priorities pool={pool} />
         </div>
       </Still>
@@ -170,6 +157,21 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
       {isScaled(pool) && <SpotLine pool={pool} />}
       {isScaled(pool) && <Versions pool={pool} />}
     </article>
+  );
+}
+
+/** Shows how many jobs wait, and for how long the oldest of them. */
+function Depth({ total, oldestMs }: { total: number; oldestMs: number | null }) {
+  if (total === 0) return <p class="big dim">Nothing waits</p>;
+  return (
+    <p class="big">
+      <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
+      {oldestMs !== null && (
+        <>
+          , the oldest <b class="number">{format.age(oldestMs)}</b>
+        </>
+      )}
+    </p>
   );
 }
 
