@@ -48,6 +48,17 @@ function watchShifts(page: Page): Promise<{ sum: number; moved: string[] }> {
   })`);
 }
 
+/** Rests the pointer on the third row, whether or not rows come and go meanwhile. */
+async function pointAt(page: Page, rows: string): Promise<void> {
+  const row = page.locator(rows).nth(2);
+  const { x, y } = await row.evaluate((element) => {
+    element.scrollIntoView({ block: 'nearest' });
+    const box = element.getBoundingClientRect();
+    return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+  });
+  await page.mouse.move(x, y);
+}
+
 /** What the pointer rests on, of what each view is about: on the fleet not a launch, which goes. */
 const POINTED_AT: [path: string, rows: string][] = [
   ['', 'table[aria-label="Workers"] tr[data-id]'],
@@ -60,7 +71,7 @@ const POINTED_AT: [path: string, rows: string][] = [
 it.concurrent.for(POINTED_AT)('nothing moves under the pointer on /%s', async ([path, rows], { expect }) => {
   const { page, close } = await openPage({ viewport: { width: 1440, height: 900 } });
   await page.goto(`${url}/${path}`);
-  await page.locator(rows).nth(2).hover();
+  await pointAt(page, rows);
   // What has just been opened may still come to rest.
   await sleep(3000);
   const { sum, moved } = await watchShifts(page);
