@@ -144,6 +144,7 @@ describe('signing in', () => {
     await page.getByRole('form').getByRole('button', { name: 'Make a token' }).click();
     await page.getByText('The token “team-a”').waitFor();
     expect(await page.getByRole('form').count()).toBe(0);
+    await page.locator('.panel:focus', { hasText: 'team-a' }).waitFor();
     const first = await shown();
     expect(await statusOf(first)).toBe(200);
     expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(
@@ -170,6 +171,7 @@ describe('signing in', () => {
     expect(await accessibilityFaults(page)).toEqual([]);
     await form.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('button', { name: 'Make a token' }).waitFor();
+    await page.locator('button:focus', { hasText: 'Change' }).waitFor();
     await page.locator('tr[data-id="api team-a"]', { hasText: '7 requests/min' }).waitFor();
     expect(await shown(), 'a secret that is shown once stays until it is put away').toBe(first);
     const token = await fetch(`${queue.url}/api/tokens/team-a`, {

@@ -97,6 +97,7 @@ it('lets an admin test a receiver and mute alerts, and tells in the list what is
   await page.getByRole('button', { name: 'Mute', exact: true }).click();
   const mute = page.getByRole('listitem').filter({ hasText: 'the pool lla*' });
   await mute.getByText('new fans').waitFor();
+  await page.locator('button:focus', { hasText: 'Mute alerts' }).waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
   await page.goto(queue.url);
   const problem = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');

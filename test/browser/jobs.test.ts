@@ -99,6 +99,8 @@ it('edits a payload of which only the beginning is shown, but none that is too l
   expect(await editor.inputValue()).toContain('"last": "seen"');
   await page.getByRole('button', { name: 'Close the editor' }).click();
   await editor.waitFor({ state: 'detached' });
+  // The keyboard goes on where it opened the editor.
+  await page.locator('button:focus', { hasText: 'Edit and run again' }).waitFor();
 
   await page.goto(`${queue.url}/jobs/edited-3`);
   await page.getByRole('button', { name: 'Edit and run again' }).click();

@@ -25,8 +25,8 @@ export function AlertsView() {
     <section class="view" aria-labelledby="alerts-title">
       <div class="tools">
         <h1 id="alerts-title">Alerts</h1>
-        {isAdmin.value && !isMuting && (
-          <button type="button" onClick={() => setMuting(true)}>
+        {isAdmin.value && (
+          <button type="button" aria-expanded={isMuting} onClick={() => setMuting(!isMuting)}>
             Mute alerts
           </button>
         )}

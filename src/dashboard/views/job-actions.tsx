@@ -3,6 +3,7 @@ import type { JobView } from '../../protocol/jobs.ts';
 import { bytes } from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
+import { useFocusBack } from '../controls/focus.ts';
 import { at, go } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { type TypedJson, typedJson } from '../typed-json.ts';
@@ -69,7 +70,9 @@ export function EditAndRun({ job, onClose }: EditorProps) {
   const [text, setText] = useState<string | null>(null);
   const [isTooLarge, setTooLarge] = useState(false);
   const { act, isActing, problem } = useAction();
+  const form = useRef<HTMLFormElement>(null);
   const editor = useRef<HTMLTextAreaElement>(null);
+  useFocusBack(form);
   const path = `api/jobs/${encodeURIComponent(job.id)}/payload`;
   useEffect(() => {
     void act(async () => {
@@ -99,7 +102,7 @@ export function EditAndRun({ job, onClose }: EditorProps) {
   };
 
   return (
-    <form class="edit" aria-labelledby="edit-title" onSubmit={run}>
+    <form ref={form} class="edit" aria-labelledby="edit-title" onSubmit={run}>
       <h2 id="edit-title">Edit and run again</h2>
       <p class="dim">Runs as another job, of the same type, pool and priority. This one stays as it is.</p>
       {isTooLarge && (

@@ -4,6 +4,7 @@ import { kindWords } from '../../show/alerts.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Choice } from '../controls/choice.tsx';
+import { useFocusBack } from '../controls/focus.ts';
 import { fleet } from '../live.ts';
 
 /** How long a mute may last, in words. */
@@ -23,6 +24,7 @@ const KINDS = { '': 'all', ...Object.fromEntries(ALERT_KINDS.map((kind) => [kind
 export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): void }) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
+  useFocusBack(form);
   useEffect(() => form.current?.querySelector<HTMLSelectElement>('select')?.focus(), []);
   const submit = (event: Event) => {
     event.preventDefault();

@@ -2,9 +2,11 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PoolRow } from '../../protocol/fleet-view.ts';
 import type { PoolScaling } from '../../protocol/scaling.ts';
 import { ask } from '../api.ts';
+import { useFocusBack } from '../controls/focus.ts';
 import { isAdmin } from '../session.ts';
 
-interface Action {
+/** Something that is done to a pool by hand. */
+export interface Action {
   name: string;
   effect: string;
   /** The last part of the path that is asked. */
@@ -98,9 +100,14 @@ function actionsOn({ control, breaker, ready, rollout, versions }: PoolScaling):
   ];
 }
 
-/** Shows the buttons by which an admin holds a rollout or takes it back; each shows its effect before it is done. */
-export function RolloutActions({ pool }: { pool: PoolRow }) {
-  const [chosen, setChosen] = useState<Action | null>(null);
+interface RolloutActionsProps {
+  pool: PoolRow;
+  /** Called with what is to be confirmed; the buttons may go away with the rollout, while the dialog is read. */
+  onChoose(action: Action): void;
+}
+
+/** Shows the buttons by which an admin holds a rollout or takes it back. */
+export function RolloutActions({ pool, onChoose }: RolloutActionsProps) {
   if (!isAdmin.value || !pool.scaling?.rollout) return null;
   const { pauseRollout, resumeRollout, tryAgain, back } = ACTIONS;
   const { rollout, versions } = pool.scaling;
@@ -113,12 +120,11 @@ export function RolloutActions({ pool }: { pool: PoolRow }) {
   return (
     <div class="actions">
       {actions[state].map((action) => (
-        <button key={action.name} type="button" aria-haspopup="dialog" onClick={() => setChosen(action)}>
+        <button key={action.name} type="button" aria-haspopup="dialog" onClick={() => onChoose(action)}>
           {action.name}
           <span class="unseen"> the rollout of {pool.config_id}</span> …
         </button>
       ))}
-      {chosen && <ActionsDialog pool={pool} actions={[chosen]} onClose={() => setChosen(null)} />}
     </div>
   );
 }
@@ -139,8 +145,10 @@ interface DialogProps {
   onClose(): void;
 }
 
-function ActionsDialog({ pool, actions, onClose }: DialogProps) {
+/** Shows actions on a pool; each shows its effect before it is done. */
+export function ActionsDialog({ pool, actions, onClose }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
+  useFocusBack(dialog);
   const [asked, setAsked] = useState<Asked | null>(null);
   const send = async (action: Action, isDone: boolean) => {
     setAsked({ action, text: null, isDone: false, problem: null });

@@ -10,6 +10,7 @@ import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Choice } from '../controls/choice.tsx';
+import { useFocusBack } from '../controls/focus.ts';
 
 /** The sentences that say what a token may do, by scope. */
 const SCOPES = {
@@ -91,6 +92,7 @@ interface Props {
 export function TokenForm({ token, onDone, onCancel }: Props) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
+  useFocusBack(form);
   useEffect(() => {
     const first = token === null ? 'name' : 'expires';
     form.current?.querySelector<HTMLInputElement>(`[name=${first}]`)?.focus();

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { NewToken, TokenView } from '../../protocol/tokens.ts';
 import { Command, Problem, useAction } from '../controls/action.tsx';
+import { useFocusBack } from '../controls/focus.ts';
 import { Table } from '../controls/table.tsx';
 import { isNarrow } from '../controls/window.ts';
 import { ownFailure, usePolled } from '../polled.ts';
@@ -47,12 +48,13 @@ export function TokensView() {
     <section class="view" aria-labelledby="tokens-title">
       <div class="tools">
         <h1 id="tokens-title">Tokens</h1>
-        {mayMake && !isMaking && changing === null && (
+        {mayMake && (
           <button
             type="button"
+            aria-expanded={isMaking}
             onClick={() => {
               close();
-              setMaking(true);
+              setMaking(!isMaking);
             }}
           >
             Make a token
@@ -142,6 +144,7 @@ function Made({ token: { name, token }, onClose }: { token: NewToken; onClose():
 /** Returns the holder of a panel that is brought into view, and to the keyboard, when it opens: its row may be far below. */
 function useInView() {
   const panel = useRef<HTMLElement>(null);
+  useFocusBack(panel);
   useEffect(() => panel.current?.focus(), []);
   return panel;
 }

@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import type { PoolVersion, Rollout } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
 import {
@@ -13,23 +14,38 @@ import { type Column, Table } from '../controls/table.tsx';
 import { Age } from '../controls/time.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
 import { fleet } from '../live.ts';
-import { RolloutActions } from './pool-actions.tsx';
+import { type Action, ActionsDialog, RolloutActions } from './pool-actions.tsx';
 import type { ScaledPool } from './scaling.tsx';
 
 const ROW_HEIGHT = 48;
 
 /** Shows the versions of a pool's workers side by side, and how far a rollout is; nothing if there is one version. */
 export function Versions({ pool }: { pool: ScaledPool }) {
-  const { rollout } = pool.scaling;
+  const [chosen, setChosen] = useState<Action | null>(null);
   const versions = shownVersions(pool.scaling);
-  if (versions.length === 0) return null;
+  return (
+    <>
+      {versions.length > 0 && <Panel pool={pool} versions={versions} onChoose={setChosen} />}
+      {chosen && <ActionsDialog pool={pool} actions={[chosen]} onClose={() => setChosen(null)} />}
+    </>
+  );
+}
+
+interface PanelProps {
+  pool: ScaledPool;
+  versions: readonly PoolVersion[];
+  onChoose(action: Action): void;
+}
+
+function Panel({ pool, versions, onChoose }: PanelProps) {
+  const { rollout } = pool.scaling;
   const id = `versions-${pool.config_id}`;
   return (
     <section class="versions" aria-labelledby={id}>
       <div class="rollout">
         <h3 id={id}>Versions</h3>
         {rollout !== null && <RolloutState rollout={rollout} />}
-        <RolloutActions pool={pool} />
+        <RolloutActions pool={pool} onChoose={onChoose} />
       </div>
       <Table
         label={`Versions of ${pool.config_id}`}
