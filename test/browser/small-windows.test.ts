@@ -113,3 +113,17 @@ it('shows six workers in the window of a laptop, below what needs attention and 
   const sixth = await boxOf(rows.nth(5));
   expect(sixth.y + sixth.height).toBeLessThanOrEqual(720);
 });
+
+it('shows as many fields as its width has room for when a tablet is turned', async () => {
+  const { url } = await startQueue();
+  open = await openPage({ viewport: { width: 600, height: 960 } });
+  const { page } = open;
+  await page.goto(`${url}/requests`);
+  const form = page.getByRole('form', { name: 'Filters' });
+  const shown = () => form.locator('select, input').filter({ visible: true }).count();
+  await form.getByText('More filters').waitFor();
+  expect(await shown()).toBe(3);
+  await page.setViewportSize({ width: 960, height: 600 });
+  await form.getByLabel('Pool').waitFor();
+  expect(await shown()).toBe(7);
+});

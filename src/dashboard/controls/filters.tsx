@@ -78,7 +78,7 @@ const FEW = 2;
 
 /** Shows a form for all filters of the address. */
 export function Filters({ params, fields: all, more: rest = [], timeLabel }: FiltersProps) {
-  const [fields, more] = isNarrow ? [all.slice(0, FEW), [...all.slice(FEW), ...rest]] : [all, rest];
+  const [fields, more] = isNarrow.value ? [all.slice(0, FEW), [...all.slice(FEW), ...rest]] : [all, rest];
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
   const field = (one: FilterField) => (

@@ -189,7 +189,7 @@ function useRowsInView(body: Body, rows: number, rowHeight: number): [number, nu
     const row = Math.floor(-top / rowHeight / STEP) * STEP;
     setFirst(Math.max(0, row - OVERSCAN));
   };
-  useLayoutEffect(measure, [rows]);
+  useLayoutEffect(measure, [rows, rowHeight]);
   // The listeners are added before the next frame, since the router scrolls in that frame when somebody goes back.
   useLayoutEffect(() => {
     addEventListener('scroll', measure, { passive: true });

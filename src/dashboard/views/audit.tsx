@@ -24,8 +24,8 @@ const FIELDS: FilterField[] = [
   { name: 'target', parameter: 'target', label: 'Target' },
 ];
 
-/** On a phone a row has what the columns that are left out there say. */
-const ROW_PX = isNarrow ? 96 : 48;
+/** The height of a row, px; a narrow one has what the columns that are left out there say. */
+const ROW_PX = { wide: 48, narrow: 96 };
 
 const ENTRIES: Listed<AuditEntry> = {
   path: 'api/audit',
@@ -49,7 +49,7 @@ export function AuditView() {
           label="What people did, newest first"
           what="action"
           columns={COLUMNS}
-          rowHeight={ROW_PX}
+          rowHeight={isNarrow.value ? ROW_PX.narrow : ROW_PX.wide}
           fields={FIELDS}
           timeLabel="When"
         >
@@ -135,7 +135,7 @@ const COLUMNS: Column<AuditEntry>[] = [
           <small title={`${target}: ${route}, through the queue ${queue_id}`}>
             <Only name="target" value={target} />
           </small>
-          {isNarrow && (
+          {isNarrow.value && (
             <>
               <small class="when-narrow">{byWhom(entry)}</small>
               <small class="when-narrow">

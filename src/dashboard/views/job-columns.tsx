@@ -24,8 +24,10 @@ function Ran({ job }: { job: ListedJob }) {
   return <>{format.age(now.value - Date.parse(job.leased_at))}</>;
 }
 
-/** The height of a stored job's row, px; in a narrow window its pool stands below its id. */
-export const JOB_ROW_HEIGHT = isNarrow ? 40 : 32;
+/** Returns the height of a stored job's row, px; in a narrow window its pool stands below its id. */
+export function jobRowHeight(): number {
+  return isNarrow.value ? 40 : 32;
+}
 
 /** The columns of a list of stored jobs, left to right. */
 export const JOB_COLUMNS: Column<ListedJob>[] = [

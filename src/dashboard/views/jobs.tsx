@@ -9,7 +9,7 @@ import { type Listed, withSince } from '../controls/paged-list.ts';
 import { fleet } from '../live.ts';
 import { href, query } from '../router.ts';
 import { maySubmit } from '../session.ts';
-import { JOB_COLUMNS, JOB_ROW_HEIGHT } from './job-columns.tsx';
+import { JOB_COLUMNS, jobRowHeight } from './job-columns.tsx';
 
 const STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'];
 const WORDS: Record<string, string> = { pending: 'waiting', leased: 'running' };
@@ -45,7 +45,7 @@ export function JobsView() {
         label="Jobs, newest first"
         what="job"
         columns={JOB_COLUMNS}
-        rowHeight={JOB_ROW_HEIGHT}
+        rowHeight={jobRowHeight()}
         pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         fields={fields}
         more={MORE}

@@ -9,8 +9,8 @@ import { isAdmin, session } from '../session.ts';
 import { columnsWith, isOfVariable } from './token-columns.tsx';
 import { TokenForm } from './token-form.tsx';
 
-/** Rows have room for two lines of text; on a phone a name has two lines below it. */
-const ROW_HEIGHT = isNarrow ? 64 : 44;
+/** The height of a row, px, with room for two lines of text; in a narrow window a name has two lines below it. */
+const ROW_PX = { wide: 44, narrow: 64 };
 const LOOK_MS = 5000;
 
 /** Shows who may use the queue: tokens, what they may do, and when each was last used. */
@@ -74,7 +74,7 @@ export function TokensView() {
           label="Tokens"
           columns={columnsWith({ act, isActing, changed, change })}
           rows={data.tokens}
-          rowHeight={ROW_HEIGHT}
+          rowHeight={isNarrow.value ? ROW_PX.narrow : ROW_PX.wide}
           idOf={({ source, name }) => `${source} ${name}`}
         />
       )}

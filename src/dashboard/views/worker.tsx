@@ -16,7 +16,7 @@ import { ownFailure, usePolled } from '../polled.ts';
 import { go, href } from '../router.ts';
 import { isAdmin } from '../session.ts';
 import { ColdStart } from './cold-start.tsx';
-import { JOB_COLUMNS, JOB_ROW_HEIGHT } from './job-columns.tsx';
+import { JOB_COLUMNS, jobRowHeight } from './job-columns.tsx';
 import { AgainstPool } from './worker-beside-pool.tsx';
 import { WorkerCharts } from './worker-charts.tsx';
 import { StartOf, shareOf } from './worker-columns.tsx';
@@ -237,7 +237,7 @@ function WorkerJobs({ workerId }: { workerId: string }) {
           label="Stored jobs of this worker"
           columns={COLUMNS}
           rows={data.jobs}
-          rowHeight={JOB_ROW_HEIGHT}
+          rowHeight={jobRowHeight()}
           idOf={({ id }) => id}
           pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         />
