@@ -1,4 +1,6 @@
 import type { AuditAction, AuditEntry } from '../protocol/audit.ts';
+import { workerName } from '../protocol/scaling.ts';
+import { kindWords } from '../show/alerts.ts';
 
 /** The actions of the audit, in words. */
 export const ACTION_WORDS: Record<AuditAction, string> = {
@@ -40,6 +42,21 @@ export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route
 export function byWhom(entry: Pick<AuditEntry, 'actor' | 'route'>): string {
   const isNamed = entry.actor !== null || entry.route === 'token file';
   return `${isNamed ? 'by ' : ''}${actorInWords(entry)}`;
+}
+
+/** Returns what was acted on, with kinds of problems in words: `worker lost: gpu-node-3`, `pool llama-*, worker lost`. */
+export function targetInWords({ action, target }: Pick<AuditEntry, 'action' | 'target'>): string {
+  if (action === 'attention.acknowledge') {
+    const [, kind, about] = /^([^/]*)\/?(.*)$/s.exec(target)!;
+    return about ? `${kindWords(kind!)}: ${workerName(about)}` : kindWords(kind!);
+  }
+  const isMute = action === 'alerts.mute' || action === 'alerts.unmute';
+  return isMute ? target.replace(/\bkind (\w+)$/, (_, kind) => kindWords(kind)) : target;
+}
+
+/** Returns the code of an error in words: `problem not found`. */
+export function errorInWords(code: string): string {
+  return code.replaceAll('_', ' ');
 }
 
 /** The fields that are left out, since the target and the time of the entry show them. */

@@ -9,8 +9,8 @@ import { href } from '../router.ts';
 export function WorkerLink({ id }: { id: string | null }) {
   if (id === null) return UNKNOWN;
   return (
-    <a href={href(`workers/${encodeURIComponent(id)}`)} title={id}>
-      {workerName(id)}
+    <a class="from-end" href={href(`workers/${encodeURIComponent(id)}`)} title={id}>
+      <bdi>{workerName(id)}</bdi>
     </a>
   );
 }

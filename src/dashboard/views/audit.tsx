@@ -1,6 +1,13 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { request } from '../api.ts';
-import { ACTION_WORDS, actorInWords, byWhom, changeInWords } from '../audit-words.ts';
+import {
+  ACTION_WORDS,
+  actorInWords,
+  byWhom,
+  changeInWords,
+  errorInWords,
+  targetInWords,
+} from '../audit-words.ts';
 import { download, Problem, useAction } from '../controls/action.tsx';
 import { apiQuery, type FilterField } from '../controls/filters.tsx';
 import { List } from '../controls/list.tsx';
@@ -133,7 +140,7 @@ const COLUMNS: Column<AuditEntry>[] = [
         <>
           <Only name="action" value={action} text={ACTION_WORDS[action] ?? action} />
           <small title={`${target}: ${route}, through the queue ${queue_id}`}>
-            <Only name="target" value={target} />
+            <Only name="target" value={target} text={targetInWords(entry)} />
           </small>
           {isNarrow.value && (
             <>
@@ -151,11 +158,11 @@ const COLUMNS: Column<AuditEntry>[] = [
     key: 'outcome',
     head: 'Outcome',
     width: 130,
-    narrow: 76,
+    narrow: 84,
     cell: ({ outcome, error }) => (
       <>
         <AuditMark outcome={outcome} />
-        {error && <small title={error}>{error}</small>}
+        {error && <small title={error}>{errorInWords(error)}</small>}
       </>
     ),
   },

@@ -171,7 +171,7 @@ const COLUMNS: Column<RequestRecord>[] = [
   {
     key: 'worker',
     head: 'Worker',
-    width: 120,
+    width: 136,
     drop: 3,
     cell: ({ worker_id }) => <WorkerLink id={worker_id} />,
   },

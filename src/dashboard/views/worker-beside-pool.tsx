@@ -32,7 +32,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
       <table>
         <thead>
           <tr>
-            <th scope="col">Median</th>
+            <th scope="col">Measure</th>
             <th scope="col" class="number">
               This worker
             </th>
@@ -61,7 +61,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
       </table>
       <p class="dim">
         {ownFailure(failure) ??
-          `This compares requests that ended within the last hour: at most the newest ${MOST_REQUESTS} of the worker and of its pool.`}
+          `This compares medians, and the share of requests that failed, among those that ended within the last hour: at most the newest ${MOST_REQUESTS} of the worker and of its pool.`}
       </p>
     </section>
   );

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ACTION_WORDS, actorInWords, byWhom, changeInWords } from '../../../src/dashboard/audit-words.ts';
+import {
+  ACTION_WORDS,
+  actorInWords,
+  byWhom,
+  changeInWords,
+  targetInWords,
+} from '../../../src/dashboard/audit-words.ts';
 import { AUDIT_ACTIONS } from '../../../src/protocol/index.ts';
 
 describe('an entry of the audit in words', () => {
@@ -28,6 +34,18 @@ describe('an entry of the audit in words', () => {
     expect(byWhom({ actor: 'ops', route: 'POST /api/tokens' })).toBe('by ops');
     expect(byWhom({ actor: null, route: 'token file' })).toBe('by a token file');
     expect(byWhom({ actor: null, route: 'POST /api/fleet/spec' })).toBe('without a token');
+  });
+
+  it.each([
+    ['attention.acknowledge', 'worker_lost/gpu-node-3', 'worker lost: gpu-node-3'],
+    ['attention.acknowledge', 'no_ready_worker/org/model_a', 'no ready worker: org/model_a'],
+    ['attention.acknowledge', 'budget_reached/', 'budget reached'],
+    ['alerts.mute', 'pool llama_8b, kind worker_lost', 'pool llama_8b, worker lost'],
+    ['alerts.unmute', 'kind jobs_wait', 'jobs wait'],
+    ['alerts.mute', 'everything', 'everything'],
+    ['token.create', 'kind worker_lost', 'kind worker_lost'],
+  ] as const)('tells what %s was about, as kinds of problems are said elsewhere', (action, target, words) => {
+    expect(targetInWords({ action, target })).toBe(words);
   });
 
   it('has words for every action', () => {
