@@ -35,6 +35,7 @@ export class Owner {
     this.#parts = parts;
     const ports = {
       lost: (loss: Loss) => this.#lose(loss),
+      stuck: () => this.#stuck(),
       pause: (ms: number) => sleep(ms),
       soon: setImmediate,
       now: () => performance.now(),
@@ -62,7 +63,7 @@ export class Owner {
 
   /** Why nothing may leave the objects now; null: it may. */
   get problem(): Error | null {
-    return this.#lease.problem;
+    return this.#lease.problem ?? (this.#writer.isStuck ? new JournalUnreachable() : null);
   }
 
   /** The id of the journal. */
@@ -139,6 +140,17 @@ export class Owner {
     } catch (error) {
       log('debug', 'the journal cannot be read', { error: String(error) });
     }
+  }
+
+  /** Has callers refused though the lease is renewed: a server may renew it that stores nothing else, on a full disk. */
+  #stuck(): void {
+    if (this.#lease.problem === null)
+      this.#parts.log(
+        'warn',
+        'the journal stores nothing: calls are refused and sockets closed until it does',
+        {},
+      );
+    this.#pause(new JournalUnreachable());
   }
 
   #pause(error: Error): void {

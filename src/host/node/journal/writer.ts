@@ -14,6 +14,8 @@ const STATEMENT_BYTES = 32;
 /** The pause after the first failed append, ms. It doubles up to the longest. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
+/** An entry that is not stored after this many ms is stuck. */
+const STUCK_MS = 3000;
 
 /**
  * Why an owner has to end: another one has the number of its next entry, its lease went to a process that did not become
@@ -24,6 +26,8 @@ export type Loss = 'replaced' | 'lease_lost' | 'entries_lost';
 interface WriterPorts {
   /** Called once, when nothing can be stored any more. */
   lost(loss: Loss): void;
+  /** Called when an entry has waited for so long, over appends that failed, that nobody should wait for it. */
+  stuck(): void;
   /** Waits for some ms. */
   pause(ms: number): Promise<unknown>;
   /** Runs work in a later turn, so that the commits of one turn come in one entry. */
@@ -54,6 +58,7 @@ export class JournalWriter {
   #stored = 0;
   #isAppending = false;
   #failures = 0;
+  #isStuck = false;
   readonly #kept: KeptEntries;
   #isLost = false;
 
@@ -87,6 +92,11 @@ export class JournalWriter {
   /** Whether the last append has failed, and is being tried again. */
   get isFailing(): boolean {
     return this.#failures > 0;
+  }
+
+  /** Whether appends have failed for so long that nobody should wait for one. */
+  get isStuck(): boolean {
+    return this.#isStuck;
   }
 
   /**
@@ -158,12 +168,13 @@ export class JournalWriter {
 
   /** Appends one entry, however long that takes. Never settles if the journal is lost. */
   async #append(entry: Entry): Promise<void> {
+    const stuckAt = this.#ports.now() + STUCK_MS;
     while (!this.#isLost) {
       try {
         if (await this.#tryAppend(entry)) return this.#appended(entry);
       } catch (error) {
         if (error instanceof JournalLost) this.#lose(error.loss);
-        else await this.#failed(error as Error);
+        else await this.#failed(error as Error, stuckAt);
       }
     }
     await new Promise(() => {});
@@ -201,12 +212,17 @@ export class JournalWriter {
   #appended(entry: Entry): void {
     if (this.#failures > 0) this.#ports.log('info', 'the journal can be reached again', {});
     this.#failures = 0;
+    this.#isStuck = false;
     this.#last = { seq: entry.seq, epoch: entry.epoch };
     this.#kept.add(entry, this.#ports.now());
   }
 
-  async #failed(error: Error): Promise<void> {
+  async #failed(error: Error, stuckAt: number): Promise<void> {
     this.#failures += 1;
+    if (!this.#isStuck && this.#ports.now() >= stuckAt) {
+      this.#isStuck = true;
+      this.#ports.stuck();
+    }
     if (this.#failures === 1)
       this.#ports.log('warn', 'the journal cannot be reached: nothing is acknowledged until it can', {
         error: error.message,

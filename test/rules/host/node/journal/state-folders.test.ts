@@ -256,6 +256,21 @@ describe('an owner', () => {
     await two.follow();
     expect(numbers(two)).toEqual([1, 2]);
   });
+
+  it('refuses calls when the journal renews its lease and stores nothing else, until it does', async () => {
+    const one = await members.owner();
+    await put(one, 1);
+    const { faults } = one.journal as MemoryJournal;
+    faults.appendFault = () => 'before';
+    const { storage } = await one.database();
+    const paused: Error[] = [];
+    one.owner!.onPause((error) => paused.push(error));
+    storage.sql.exec('INSERT INTO t (n) VALUES (2)');
+    await until(() => paused.length > 0, 'it refuses calls');
+    expect(one.owner!.problem?.message).toContain('JOURNAL_UNREACHABLE');
+    faults.appendFault = () => null;
+    await until(() => one.owner!.problem === null, 'it answers calls again');
+  });
 });
 
 describe('an owner whose lease another process takes', () => {

@@ -13,18 +13,26 @@ let journal: MemoryJournal;
 let writer: JournalWriter;
 let losses: Loss[];
 let stored: string[];
+/** The time of the writer's clock, ms. */
+let now: number;
+let timesStuck: number;
 
 beforeEach(async () => {
   server = new JournalServer();
   journal = server.connect();
   losses = [];
   stored = [];
+  now = 0;
+  timesStuck = 0;
   await journal.append(FIRST);
   writer = new JournalWriter(journal, FIRST, {
     lost: (loss) => losses.push(loss),
+    stuck: () => {
+      timesStuck += 1;
+    },
     pause: () => sleep(1),
     soon: setImmediate,
-    now: () => performance.now(),
+    now: () => now,
     log: () => {},
   });
 });
@@ -110,6 +118,29 @@ describe('the writer of a journal', () => {
     expect(entries().flat()).toEqual(['one', 'two']);
   });
 
+  it('is stuck when an entry has waited for three seconds, until it is stored', async () => {
+    let tries = 0;
+    journal.faults.appendFault = () => {
+      tries += 1;
+      return 'before';
+    };
+    const afterMore = async () => {
+      const before = tries;
+      await until(() => tries > before + 1, 'it tries again');
+    };
+    commit('one');
+    await afterMore();
+    now = 2999;
+    await afterMore();
+    expect([writer.isStuck, timesStuck]).toEqual([false, 0]);
+    now = 3000;
+    await afterMore();
+    expect([writer.isStuck, timesStuck]).toEqual([true, 1]);
+    journal.faults.appendFault = () => null;
+    await until(() => stored.length === 1, 'it is stored');
+    expect(writer.isStuck).toBe(false);
+  });
+
   it('stores nothing once another owner has its number', async () => {
     await server.connect().append({ seq: 2, epoch: 8, body: Uint8Array.of(2) });
     commit('one');
@@ -189,6 +220,7 @@ describe('the writer of a journal', () => {
       { seq: 9, epoch: 7, body: Uint8Array.of(1) },
       {
         lost: (loss) => losses.push(loss),
+        stuck: () => {},
         pause: () => sleep(1),
         soon: setImmediate,
         now: () => performance.now(),
