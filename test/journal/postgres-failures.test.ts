@@ -114,6 +114,27 @@ describe('an address that cannot be read', () => {
 });
 
 describe('a server that goes away', () => {
+  it('keeps what it acknowledges, even if synchronous_commit is turned off at its back', async () => {
+    const server = await startServer(['wal_writer_delay = 10s']);
+    const journal = await openedIn(server);
+    await journal.append(entry(1));
+    await server.sql('ALTER ROLE postgres SET synchronous_commit = off');
+    await server.sql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'worker-vllm'",
+    );
+    await until(
+      () =>
+        journal.append(entry(2)).then(
+          () => true,
+          () => false,
+        ),
+      'the journal is connected again',
+    );
+    await server.kill();
+    await server.start();
+    expect(await server.sql('SELECT max(seq) FROM worker_vllm.journal')).toBe('2');
+  });
+
   it('is found again when it is back, with all that it acknowledged', async () => {
     const server = await startServer();
     const journal = await openedIn(server);

@@ -21,6 +21,11 @@ const UNIQUE_VIOLATION = '23505';
  * was given up goes on for as long as a synchronous standby is away; those that then wait for it would be more and more.
  */
 const BRIEFLY = `set_config('lock_timeout', '${CALL_MS - 1000}', true) <> ''`;
+/**
+ * A condition that is always true, and has the commit of its statement wait for the disk: somebody may have set
+ * `synchronous_commit` to off since the server was checked.
+ */
+const KEPT = `set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true) <> ''`;
 
 /**
  * A journal in tables of PostgreSQL. `journal` is only appended to, and cut at its beginning, so that an old snapshot
@@ -68,7 +73,7 @@ export class PostgresJournal implements Journal {
   async append({ seq, epoch, body }: Entry): Promise<void> {
     // A second append at the same time waits for the first one's commit and then violates the primary key.
     const text = `INSERT INTO $.journal (seq, epoch, body) SELECT $1::bigint, $2::bigint, $3::bytea
-      WHERE ${BRIEFLY} AND $1::bigint = (SELECT coalesce(max(seq), 0) FROM $.journal) + 1 RETURNING seq`;
+      WHERE ${BRIEFLY} AND ${KEPT} AND $1::bigint = (SELECT coalesce(max(seq), 0) FROM $.journal) + 1 RETURNING seq`;
     let rows: Row[];
     try {
       rows = await this.#ask(text, [seq, epoch, bufferOf(body)]);
@@ -185,7 +190,7 @@ export class PostgresJournal implements Journal {
    */
   async #makeCertain(): Promise<void> {
     if (!this.#isUncertain) return;
-    await this.#ask(`UPDATE $.lease SET epoch = epoch WHERE ${BRIEFLY}`);
+    await this.#ask(`UPDATE $.lease SET epoch = epoch WHERE ${BRIEFLY} AND ${KEPT}`);
     this.#isUncertain = false;
   }
 
