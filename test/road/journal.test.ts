@@ -124,12 +124,12 @@ describe('a follower', () => {
     await untilOwner(one);
     const two = await startMember(journal);
     await untilFollows(two, 1);
-    expect((await healthOf(two)).owner).toContain(`:${one.port}`);
+    expect((await healthOf(two)).owner).toBe(one.url);
     const response = await fetch(`${two.url}/v1/models`);
     expect(response.status).toBe(503);
     const { error } = (await response.json()) as { error: { code: string; message: string } };
     expect(error.code).toBe('not_owner');
-    expect(error.message).toContain(`:${one.port}`);
+    expect(error.message).toContain(`The owner is at ${one.url}.`);
     two.process.kill('SIGTERM');
     expect((await two.process.exited).code).toBe(EXIT.ok);
   });

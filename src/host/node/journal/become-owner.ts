@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../../durable/host.ts';
 import { EXIT, UserError } from '../../../process/index.ts';
+import { dialableHost, isEverywhere } from '../../../process/network.ts';
 import { assertUsable } from '../../../state/check.ts';
 import { lockState, makeFolder } from '../../../state/folder.ts';
 import { listenError } from '../listen-error.ts';
@@ -178,6 +179,7 @@ async function tryClaim({ journal, follower, watch, address, ownEpoch }: Waiting
   return watch.read(isHeld, performance.now()) ? await follower.claim(address) : null;
 }
 
-function addressOf({ port }: JournalSettings): string {
-  return `http://${hostname()}:${port}`;
+/** Returns the address that others are told: other machines reach a queue that listens everywhere by this one's name. */
+function addressOf({ host, port }: JournalSettings): string {
+  return `http://${isEverywhere(host) ? hostname() : dialableHost(host)}:${port}`;
 }
