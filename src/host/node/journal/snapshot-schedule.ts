@@ -78,7 +78,11 @@ export class SnapshotSchedule {
     this.#saw(seq);
     this.#ports.log('debug', 'a snapshot of the journal is stored', { entry: seq });
     // The snapshot before stays until the next one: a process may be reading it.
-    await this.#journal.trim(before);
+    await this.#journal.trim(before).catch((error: unknown) => {
+      this.#ports.log('warn', 'old entries of the journal were not removed; the next snapshot removes them', {
+        error: String(error),
+      });
+    });
   }
 
   #saw(seq: number): void {
