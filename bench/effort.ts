@@ -1,8 +1,10 @@
 /** How much is measured. */
 export interface Effort {
-  /** Of direct and road in turns. */
+  /** The number of turns of direct and road. */
   rounds: number;
-  /** Of the requests, tokens and jobs that a whole run has. Below 1 a run shows that everything works, and no more. */
+  /**
+   * The share of the requests, tokens and jobs of a whole run. Below 1 a run shows that everything works, and no more.
+   */
   share: number;
 }
 

@@ -46,7 +46,7 @@ export interface MachineState {
   at: number;
 }
 
-/** What a figure is to be read with: where all processors are busy, percentiles measure the machine. */
+/** The load of the machine beside a figure: where all processors are busy, percentiles measure the machine. */
 export interface Noise {
   /** On average, this run's own processes among them. */
   busy_processors: number;
@@ -74,7 +74,7 @@ export function noiseSince(before: MachineState): Noise {
   return { busy_processors: Number(busy.toFixed(2)), waiting: Number(waiting.toFixed(2)) };
 }
 
-/** Of main threads, by process id; the second number of schedstat. */
+/** Returns the waits of main threads, by process id: the second number of schedstat. */
 function waitedOf(): Map<string, number> {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return new Map(pids.map((pid) => [pid, waitedNanoseconds(pid)]));
@@ -89,7 +89,7 @@ function waitedNanoseconds(pid: string): number {
   }
 }
 
-/** What figures are to be read with. */
+/** Returns the facts about the machine beside which figures are read. */
 export function machineFacts() {
   return {
     processors: cpus().length,

@@ -6,8 +6,9 @@ import { freePort } from '../test/support/ports.ts';
 import { type Child, startProcess } from '../test/support/processes.ts';
 
 /**
- * What it costs, and what others gain, that another engine prefills a prompt (docs/prefill.md): two real vLLMs on CPUs,
- * and a stream that the one which decodes has at work meanwhile. Each prompt is asked for whole and through both, in turns.
+ * Measures what it costs, and what others gain, that another engine prefills a prompt (docs/prefill.md): two real vLLMs
+ * on CPUs, and a stream that the one which decodes has at work meanwhile. Each prompt is asked for whole and through
+ * both, in turns.
  */
 const { rounds: ROUNDS } = commandLine(
   'node bench/prefill.ts',

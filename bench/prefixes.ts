@@ -4,8 +4,8 @@ import { type Asked, LOADS, requestsOf, uniqueRequests } from './prefixes/loads.
 import { play } from './prefixes/world.ts';
 
 /**
- * What prefix-aware dispatch brings (docs/prefixes.md): the real rules of the queue over model engines, in virtual time,
- * so that a run takes seconds and says the same on every machine.
+ * Measures what prefix-aware dispatch brings (docs/prefixes.md): the real rules of the queue over model engines, in
+ * virtual time, so that a run takes seconds and says the same on every machine.
  */
 const given = commandLine(
   'node bench/prefixes.ts',

@@ -5,7 +5,7 @@ import { median } from './statistics.ts';
 
 /** One figure of the table in docs/performance.md, with its value in every round. */
 export interface Figure {
-  /** Of the goals: P1, P2, … */
+  /** The group of goals: P1, P2, … */
   group: string;
   name: string;
   unit: string;
@@ -13,7 +13,7 @@ export interface Figure {
   goal: number | null;
   atLeast?: boolean;
   rounds: number[];
-  /** Of the machine while it was measured. */
+  /** The load of the machine while the figure was measured. */
   noise?: Noise;
 }
 

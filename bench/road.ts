@@ -16,7 +16,7 @@ export interface BenchRoad {
 /** Bundled, or as the sources stand. */
 const WORKER = /programs\/worker|src\/worker\/main/;
 
-/** What starts a road, of this checkout or of another one. */
+/** The functions that start a road, of this checkout or of another one. */
 export type RoadSupport = Pick<typeof ownSupport, 'readyWorker' | 'startQueue'>;
 
 /** One queue and one worker with the simulator as its engine. @param env more for the queue */
@@ -47,7 +47,10 @@ export function processesOf({ roots, pids }: BenchRoad): number[] {
   return roots.flatMap((root) => [root, ...descendantsOf(root)]).filter((pid) => pid !== pids.engine);
 }
 
-/** Of a queue. A checkout of an earlier version, which is compared with this one, runs it in workerd. */
+/**
+ * Returns the process id of a queue. A checkout of an earlier version, which is compared with this one, runs it in
+ * workerd.
+ */
 export function processOf({ process: { pid } }: ownSupport.QueueProcess): number {
   const workerd = descendantsOf(pid).find((child) => /workerd\S* serve/.test(commandLine(child)));
   return workerd ?? pid;

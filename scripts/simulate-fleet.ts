@@ -27,7 +27,7 @@ const given = simulationLine(
   .parse()
   .opts<Seeds & { compare?: true; trace?: string; picture?: true }>();
 
-/** What a process that runs seeds tells of one. */
+/** The result of one seed, as the process that ran it tells it. */
 type Told = Pick<FleetResult, 'violation' | 'lines' | 'launches'>;
 
 if (process.send) runAsTold();
@@ -55,7 +55,7 @@ async function runInProcesses(): Promise<void> {
   });
 }
 
-/** What came of each seed, up to the first that breaks a promise, and perhaps of some after it. */
+/** Returns the result of each seed, up to the first that breaks a promise, and perhaps of some after it. */
 async function inProcesses(first: number, seeds: number): Promise<Map<number, Told>> {
   const results = new Map<number, Told>();
   let next = first;

@@ -145,7 +145,7 @@ function sourcesOf(path: string): (offset: number) => string {
   };
 }
 
-/** What runs within a time, after a pause in which what was begun comes to rest. */
+/** Returns what runs within a time, after a pause in which what was begun comes to rest. */
 async function ranWithin(ms: number): Promise<Ran> {
   await sleep(2000);
   await taken();

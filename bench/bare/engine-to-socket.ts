@@ -2,7 +2,7 @@ import { Agent } from 'undici';
 import WebSocket from 'ws';
 
 /**
- * What the worker's processor time is held against: a Node program that asks the engine for each job, and writes each
+ * The worker's processor time is held against this Node program, which asks the engine for each job, and writes each
  * chunk that it reads to the socket. Arguments: the address of the bare queue, that of the engine.
  */
 const [bareUrl, engineUrl] = process.argv.slice(2) as [string, string];

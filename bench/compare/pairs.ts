@@ -29,7 +29,7 @@ interface EngineLoad {
   interTokenMs: number;
   tokens: number;
   requests: number;
-  /** What processor time is divided by. */
+  /** The unit by which processor time is divided. */
   unit: 'request' | 'token';
 }
 

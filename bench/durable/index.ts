@@ -9,7 +9,7 @@ import type { DurablePlan, SubmitterReport } from './plan.ts';
 /** A program beside this file: the queue's, or one of those that it is compared with. */
 export type Side = 'ours' | 'bullmq' | 'jetstream';
 
-/** What one run came to. */
+/** The figures of one run. */
 export interface DurableRun {
   jobsPerSecond: number;
   /** Processor time a job, in µs: of the server alone, and of server, submitter and workers together. */

@@ -4,10 +4,10 @@ import { payloadOf, resultOf, runProgram } from './plan.ts';
 
 /** The queue of this project: jobs over one socket by the published client, workers that answer at once. */
 
-/** Of its own: the worker of a road serves another. */
+/** The pool of these jobs alone: the worker of a road serves another. */
 const CONFIG = 'durable';
 
-/** What a worker is told. */
+/** A frame that a worker is sent. */
 interface Frame {
   type: string;
   job_id: string;

@@ -1,13 +1,13 @@
-/** What every side of the comparison is told to do. */
+/** The plan that every side of the comparison carries out. */
 export interface DurablePlan {
-  /** Of the queue, of Redis or of NATS. */
+  /** The address of the queue, of Redis or of NATS. */
   url: string;
   jobs: number;
   /** Jobs that are submitted and not yet answered: the next one is submitted when one of them is. */
   inFlight: number;
   /** Jobs that each worker process runs at a time. */
   slots: number;
-  /** Of each payload and each result. */
+  /** The bytes of each payload and each result. */
   bytes: number;
 }
 
@@ -19,7 +19,7 @@ export interface Programs {
   connect(plan: DurablePlan): Promise<() => Promise<void>>;
 }
 
-/** What the submitter prints when it has every result. */
+/** The report that the submitter prints when it has every result. */
 export interface SubmitterReport {
   jobsPerSecond: number;
   /** Processor time of the submitter from its first submission to its last result. */

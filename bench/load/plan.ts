@@ -1,6 +1,6 @@
 /** The work of a load generator. Times in ms. */
 export interface LoadPlan {
-  /** Of the server, without a path. */
+  /** The address of the server, without a path. */
   url: string;
   /** `closed`: so many callers, each asks again when it is answered. `open`: arrivals at a rate, whatever is answered. */
   arrivals:
@@ -11,7 +11,7 @@ export interface LoadPlan {
   token?: string;
 }
 
-/** What it measured, over all requests. */
+/** The figures of a load, over all its requests. */
 export interface LoadResult {
   /** Time to the first bytes of each answer, and to its end. */
   firstMs: number[];

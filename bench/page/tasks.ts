@@ -1,12 +1,14 @@
 import type { CDPSession, Page } from 'playwright-core';
 
-/** What the page's main thread did, by its own processor time: another program that had the core counts for nothing. */
+/**
+ * The tasks of the page's main thread, by its own processor time: another program that had the core counts for nothing.
+ */
 export interface Tasks {
   /** The longest, ms. Above 16.7 ms a screen of 60 Hz misses a frame. */
   longestMs: number;
   /** How many were longer than a frame. */
   tooLong: number;
-  /** Of all, ms. */
+  /** The sum of all tasks, ms. */
   sumMs: number;
 }
 
@@ -45,7 +47,7 @@ async function ended(session: CDPSession): Promise<void> {
   await complete;
 }
 
-/** Of the renderer that did most: a browser has others, which do nothing. */
+/** Returns the tasks of the renderer that did most: a browser has others, which do nothing. */
 function tasksOf(events: readonly TraceEvent[]): Tasks {
   const main = new Set(
     events

@@ -8,11 +8,11 @@ const WINDOW_MS = 10_000;
 /** As the page does it. */
 const PING_MS = 10_000;
 
-/** What ten who look on cost. */
+/** The cost of ten viewers. */
 export interface Watched {
-  /** Of a core, with all of them less with none, a pair a round. */
+  /** The percents of a core that all of them cost beside none, a pair a round. */
   percents: number[];
-  /** What one of them was sent, kB/s. */
+  /** The kB/s that one of them was sent. */
   kilobytes: number;
 }
 

@@ -12,10 +12,10 @@ import { nginx } from './nginx.ts';
 import type { Peer, Place } from './peer.ts';
 import { productionStack, sglangRouter, vllmRouter } from './routers.ts';
 
-/** One that runs. */
+/** A peer that runs. */
 export interface RunningPeer {
   url: string;
-  /** Of all its processes. */
+  /** Returns the ids of all its processes. */
   pids(): number[];
   stop(): void;
 }

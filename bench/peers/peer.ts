@@ -4,15 +4,15 @@ import { PEERS } from '../durable/peer-server.ts';
 /** Something else that a user could put in front of an engine. */
 export interface Peer {
   name: string;
-  /** Of `bench/.peers`, or on the PATH: without it the peer is left out. */
+  /** The program in `bench/.peers`, or on the PATH: without it the peer is left out. */
   program: string;
-  /** What starts it, as its documents say. */
+  /** Returns the commands that start it, as its documents say. */
   commands(place: Place): Command[];
 }
 
 export interface Place {
   engineUrl: string;
-  /** Of the loopback interface, where it is to listen. */
+  /** The port of the loopback interface at which the peer is to listen. */
   port: number;
   /** A free one, for metrics that nobody reads. */
   metricsPort: number;

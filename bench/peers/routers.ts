@@ -21,7 +21,7 @@ export const sglangRouter: Peer = {
   ],
 };
 
-/** Of both. */
+/** Returns the arguments of both routers. */
 function roundRobinArgs({ engineUrl, port, metricsPort }: Place): string[] {
   return [
     ...['--host', '127.0.0.1', '--port', String(port), '--worker-urls', engineUrl],

@@ -4,7 +4,7 @@ interface Planned extends TimedEvent {
   run(): void;
 }
 
-/** What happens when, in virtual time. */
+/** The events to come, in virtual time. */
 export class Events {
   /** Epoch ms */
   now: number;

@@ -4,7 +4,7 @@ import type { Events } from './events.ts';
 export const BLOCK_TOKENS = 16;
 
 export interface EngineShape {
-  /** What its cache holds. */
+  /** The number of tokens that its cache holds. */
   cacheTokens: number;
   /** Prompts are computed one after another, so fast. */
   prefillTokensPerMs: number;

@@ -40,7 +40,7 @@ const VLLM_GROUP = 'vllm-batches';
  * since each waits for the end of whichever step it comes in, of which some take ten times as long.
  */
 const BESIDE = { requests: 120, ratePerSecond: 1, tokens: 2 };
-/** Of different lengths, or all of them would begin at once again and again. */
+/** The requests beside have different lengths, or all of them would begin at once again and again. */
 const BESIDE_TOKENS = { least: 64, most: 448, stride: 97 };
 const WARM_UP_TOKENS = 8;
 /** More than are done meanwhile. */
@@ -61,7 +61,7 @@ interface Load {
   looksEveryMs: number;
 }
 
-/** What a batch costs over the same requests sent directly, and what it costs those who wait for an answer beside it. */
+/** Measures what a batch costs over the same requests sent directly, and what it costs those who wait beside it. */
 export async function batchesOfSimulator(effort: Effort): Promise<Figure[]> {
   const road = await startRoad(SIMULATOR.slots);
   await pace(road.engineUrl, SIMULATOR.interTokenMs);
@@ -223,7 +223,7 @@ export async function memoryOfBatch(effort: Effort): Promise<Figure[]> {
   const bodies = bodiesOf(scaled(LARGE.lines, effort), 1, LARGE.characters);
   await sleep(scaled(SETTLING_MS, effort));
   const idle = residentMegabytes(road.pids.queue);
-  /** Of each step of the batch. */
+  /** The peak of each step of the batch. */
   const peaks = new Map<string, number>();
   let step = 'upload';
   const look = setInterval(() => {

@@ -25,7 +25,7 @@ const HELD_SECONDS = 5;
 const BENT_MS = 50;
 const MOST_RATES = 20;
 
-/** What the road carried at one rate. */
+/** The figures of the road at one rate. */
 interface Carried {
   ratePerSecond: number;
   firstMs: number;

@@ -17,7 +17,7 @@ interface Shape {
   owner: number;
 }
 
-/** What was measured of one load at one shape. */
+/** The figures of one load at one shape. */
 interface Measured {
   firstMs: number;
   tokensPerSecond: number;
@@ -33,7 +33,7 @@ interface Load {
   interTokenMs: number;
 }
 
-/** What each round measured, by shape. */
+/** The figures of each round, by shape. */
 type Turns = Measured[][];
 
 /** A value that is told of each shape. */
@@ -41,7 +41,7 @@ interface Value {
   name: string;
   unit: string;
   of(measured: Measured): number;
-  /** Of one gateway ÷ one process. */
+  /** The goal of one gateway ÷ one process. */
   goal?: number;
   /** Whether it says something only where the owner is a process of its own. */
   isOwners?: boolean;

@@ -17,8 +17,8 @@ interface Side {
 }
 
 /**
- * What a journal in PostgreSQL costs over the local disk alone, in turns, with both disks and both processes on this
- * machine: stored jobs that are submitted one after another, and jobs with 64 of them in flight.
+ * Measures what a journal in PostgreSQL costs over the local disk alone, in turns, with both disks and both processes
+ * on this machine: stored jobs that are submitted one after another, and jobs with 64 of them in flight.
  */
 export async function journal(effort: Effort): Promise<Figure[]> {
   const jobs = Math.max(scaled(LOAD.jobs, effort), 2 * LOAD.inFlight);

@@ -44,7 +44,7 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   ];
 }
 
-/** Of the queue all processes: that of an earlier version has two. */
+/** Returns the memory of all processes of the queue, of which an earlier version has two, and of the worker. */
 function measure({ roots: [queue], pids: { worker } }: BenchRoad) {
   const ofQueue = [queue!, ...descendantsOf(queue!)];
   return { queue: sum(ofQueue.map(residentMegabytes)), worker: residentMegabytes(worker) };

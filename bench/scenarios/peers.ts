@@ -8,7 +8,7 @@ import { type BenchRoad, pace, processesOf } from '../road.ts';
 import { median, sum } from '../statistics.ts';
 
 const OURS = 'worker-vllm';
-/** What the goals are measured against. */
+/** The goals are measured against this router. */
 const LEANEST_ROUTER = "vLLM's router";
 
 interface Load {
@@ -26,7 +26,7 @@ const LOADS: Load[] = [
   { unit: 'a token', interTokenMs: 10, tokens: 200, callers: 64, requests: 64, goal: 2.5 },
 ];
 
-/** What one load on one side came to; processor time and memory are those of all its processes but the engine. */
+/** The figures of one load on one side; processor time and memory are those of all its processes but the engine. */
 interface Run {
   /** µs a unit. */
   processor: number;

@@ -7,7 +7,7 @@ import type { Figure } from '../report.ts';
 import { type BenchRoad, pace, warmUp } from '../road.ts';
 
 interface Load {
-  /** What the time is divided by: a short request, or a token. */
+  /** The unit by which the time is divided: a short request, or a token. */
   unit: 'a short request' | 'a token';
   name: string;
   interTokenMs: number;

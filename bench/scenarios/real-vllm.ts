@@ -11,7 +11,7 @@ import type { Figure } from '../report.ts';
 
 const LOAD = { prompts: 64, concurrency: 8, inputTokens: 64, outputTokens: 64 };
 
-/** What `vllm bench serve` reports, ms. */
+/** The report of `vllm bench serve`, ms. */
 interface Report {
   completed: number;
   output_throughput: number;

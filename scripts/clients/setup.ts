@@ -8,7 +8,7 @@ import { findPython, recipeOf, SetupSteps } from '../setup-steps.ts';
 export interface ClientsInstall {
   /** The Python of a virtual environment with what requirements.txt lists. */
   python: string;
-  /** Of one with LiteLLM, which asks for other versions than the rest. */
+  /** The Python of an environment with LiteLLM, which asks for other versions than the rest. */
   pythonWithLiteLLM: string;
   /** A folder with what package.json lists in its node_modules. */
   node: string;

@@ -11,10 +11,10 @@ import { readBody } from '../../test/support/engine-call.ts';
 export interface EnginePace {
   model: string;
   slots: number;
-  /** Of one request. */
+  /** The tokens a second of one request. */
   tokensPerSecond: number;
   firstTokenMs: number;
-  /** Of every answer; left out: some, as many as were asked for at most. */
+  /** The tokens of every answer; left out: some, as many as were asked for at most. */
   tokens?: number;
 }
 
@@ -34,7 +34,7 @@ const WORDS =
  */
 export class DemoEngine implements EngineClient {
   readonly #pace: EnginePace;
-  /** Of requests under way: when their first token came or will come, epoch ms. */
+  /** The times at which the first tokens of requests under way came or will come, epoch ms. */
   readonly #running = new Set<number>();
   #finishedTokens = 0;
   /** Share of the KV cache that is taken whatever runs. */

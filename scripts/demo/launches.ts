@@ -58,7 +58,7 @@ const BUSY_MS = 100_000;
 const QUIET_MS = 60_000;
 /** Until a machine's container runs. */
 const CONTAINER_MS = 5000;
-/** Of launches that the provider has no machine for. */
+/** The share of launches for which the provider has no machine. */
 const NO_CAPACITY_SHARE = 0.1;
 
 export interface DemoLaunches {

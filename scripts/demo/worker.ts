@@ -20,7 +20,7 @@ export interface DemoQueue {
 }
 
 const HEARTBEAT_SECONDS = 5;
-/** One that vanishes is lost after three intervals. */
+/** A worker that vanishes is lost after three intervals. */
 const SHORT_HEARTBEAT_SECONDS = 2;
 const LOG_EVERY_MS = 3000;
 const NEVER_ENDING_S = 7 * 24 * 3600;
@@ -51,7 +51,7 @@ export class DemoWorker {
   readonly #ready = Promise.withResolvers<void>();
   #isGone = false;
   #statistics: NodeJS.Timeout | undefined;
-  /** Of the weights, 0 to 1. */
+  /** The loaded share of the weights, 0 to 1. */
   #loaded = 0;
 
   constructor(part: DemoPart, queue: DemoQueue) {
@@ -234,7 +234,7 @@ export class DemoWorker {
     return socket;
   };
 
-  /** One that is said to be hours old had its start then. */
+  /** Returns the heartbeat of a worker that is said to be hours old, and had its start then. */
   #aged(beat: Heartbeat): Heartbeat {
     const { role, ageSeconds, pool } = this.part;
     if (role === 'loads' || role === 'fails') return beat;

@@ -7,10 +7,10 @@ import { parseArgs } from 'node:util';
 import { ask, type Load, load, MODEL } from './load.ts';
 
 /**
- * What the road costs over an engine on a real GPU, and whether the GPU is seen: `transformers serve` with random
- * weights, a worker with the machine's own nvidia-smi, and a queue, on one machine. It imports no package, since it
- * runs from the folder that pack.ts makes (`run.sh` starts it). It prints a table for docs/performance.md and writes JSON.
- * Some five minutes, and ten at the most.
+ * Measures what the road costs over an engine on a real GPU, and whether the GPU is seen: `transformers serve` with
+ * random weights, a worker with the machine's own nvidia-smi, and a queue, on one machine. It imports no package, since
+ * it runs from the folder that pack.ts makes (`run.sh` starts it). It prints a table for docs/performance.md and writes
+ * JSON. It takes some five minutes, and ten at the most.
  */
 
 const READY_MS = 180_000;

@@ -17,7 +17,7 @@ const { python } = commandLine(
   .parse()
   .opts<{ python: string }>();
 
-/** What `transformers serve` needs beside transformers. Images with torch have the rest. */
+/** The packages that `transformers serve` needs beside transformers. Images with torch have the rest. */
 const WHEELS = [
   ...[
     'accelerate==1.15.0',

@@ -7,9 +7,9 @@ const LIST = join(import.meta.dirname, 'requirements.txt');
 
 const setup = new SetupSteps('helm');
 
-/** What Helm makes of a chart. */
+/** The chart as Helm renders it. */
 export interface Rendered {
-  /** What `helm lint --strict` says; a severity of 2 is a warning, 3 an error. */
+  /** The messages of `helm lint --strict`; a severity of 2 is a warning, 3 an error. */
   messages: { severity: number; path: string; error: string }[];
   /** The YAML of each template, by its path in the chart. */
   manifests: Record<string, string>;

@@ -8,7 +8,7 @@ import { findPython, recipeOf, SetupSteps } from '../setup-steps.ts';
 export interface JournalServers {
   /** The folder of PostgreSQL's programs. */
   postgres: string;
-  /** What PostgreSQL's programs are started with: their libraries may be beside them. */
+  /** The environment of PostgreSQL's programs: their libraries may be beside them. */
   postgresEnv: NodeJS.ProcessEnv;
   /** SeaweedFS, an object store with S3's API. */
   weed: string;

@@ -12,7 +12,7 @@ import { Services } from './services.ts';
 export interface TestCluster {
   /** Where pods reach this machine. */
   address: string;
-  /** Of a cluster of our own; null: it is somebody else's, and its processes are not ours to stop. */
+  /** The folder of a cluster of our own; null: it is somebody else's, and its processes are not ours to stop. */
   folder: string | null;
   release(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { fencesOfJobs, fencesOfQueue } from './promises/fences.ts';
 import { changedJobs, idsTwice, lostJobs, refusedJobs, settledTwice, wrongJobs } from './promises/jobs.ts';
 import { wrongUsage, wrongUsageReads } from './promises/usage.ts';
 
-/** What was found, by promise; all lists are empty if every promise was kept. */
+/** The violations that were found, by promise; all lists are empty if every promise was kept. */
 export type Verdict = Record<(typeof PROMISES)[number], string[]>;
 
 export const PROMISES = [

@@ -6,7 +6,7 @@ export interface Limits {
   tokensPerMinute: number;
 }
 
-/** What the queue says of a job once everything has come to rest. */
+/** A job as the queue shows it once everything has come to rest. */
 export interface FinalJob extends SeenJob {
   /** The steps of its ledger, in order. */
   steps: readonly { step: string; fence: number }[];

@@ -4,7 +4,7 @@ import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
 import { cut } from './network.ts';
 
-/** What a fault is done to. */
+/** The target of a fault. */
 interface Target {
   cluster: Cluster;
   owner: Member;

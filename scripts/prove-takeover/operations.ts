@@ -1,6 +1,6 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 
-/** What a client asks for; it stands in the entry `invoke` of the operation log. */
+/** The call of a client; it stands in the entry `invoke` of the operation log. */
 export type Call =
   | { kind: 'submit'; id: string | null; prompt: string; tokens: number }
   | { kind: 'read'; id: string }
@@ -22,11 +22,11 @@ interface SeenChat {
   text: string;
   firstAt: number;
   lastAt: number;
-  /** What the answer says that it cost, prompt and output together. */
+  /** The tokens that the answer says it cost, prompt and output together. */
   totalTokens: number;
 }
 
-/** What the usage says of the token that submits the stored jobs. */
+/** The usage of the token that submits the stored jobs. */
 interface SeenUsage {
   requests: number;
   output: number;

@@ -69,7 +69,7 @@ export class Run {
     rates: [],
     chats: { whole: 0, broken: 0, refused: 0 },
   };
-  /** What is wrong at the moment; null: nothing. */
+  /** The fault of the moment; null: there is none. */
   #fault: string | null = 'it starts';
   #isOver = false;
 

@@ -14,7 +14,7 @@ export interface Proxies {
   tinyproxy: string;
   nginx: string;
   haproxy: string;
-  /** What they are started with: their libraries are beside them. */
+  /** The environment of the proxies: their libraries are beside them. */
   env: NodeJS.ProcessEnv;
 }
 

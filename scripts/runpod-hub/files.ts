@@ -41,7 +41,7 @@ function vllmHub(): object {
   };
 }
 
-/** What FastDeploy has no flag for is left out. */
+/** The settings of FastDeploy's form, without those for which it has no flag. */
 const OF_FASTDEPLOY = new Set(
   `TOKENIZER TRUST_REMOTE_CODE QUANTIZATION MAX_MODEL_LEN GPU_MEMORY_UTILIZATION MAX_NUM_SEQS
    MAX_NUM_BATCHED_TOKENS BLOCK_SIZE ENABLE_PREFIX_CACHING ENABLE_CHUNKED_PREFILL TENSOR_PARALLEL_SIZE
@@ -100,7 +100,7 @@ function hubInput({
   return { key, input };
 }
 
-/** Of the Hub, on a release: a prompt, and a chat as OpenAI's clients ask. */
+/** Returns the tests that the Hub runs on a release: a prompt, and a chat as OpenAI's clients ask. */
 function tests(modelKey: string, model: string): object {
   const messages = [{ role: 'user', content: 'Say hello.' }];
   return {

@@ -1,4 +1,4 @@
-/** Of RunPod's forms, past and present, and without an effect here; the worker says why when one is set. */
+/** The variables of RunPod's forms, past and present, that have no effect here; the worker says why when one is set. */
 export const REFUSED: readonly string[] = `
   DEVICE DISABLE_LOGGING_REQUEST DISABLE_LOG_REQUESTS GUIDED_DECODING_BACKEND LONG_LORA_SCALING_FACTORS
   LORA_EXTRA_VOCAB_SIZE MAX_SEQ_LEN_TO_CAPTURE NGRAM_PROMPT_LOOKUP_MAX NGRAM_PROMPT_LOOKUP_MIN

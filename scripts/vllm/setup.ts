@@ -33,10 +33,12 @@ export const TINY_MODEL_VARIABLES = {
   MAX_NUM_SEQS: '16',
 };
 
-/** What two vLLMs hand caches to each other with; it works between two CPUs through shared memory. */
+/**
+ * The version of NIXL, by which two vLLMs hand caches to each other; it works between two CPUs through shared memory.
+ */
 const NIXL_VERSION = '1.5.1';
 
-/** What vLLM reads audio with. */
+/** The version of the library by which vLLM reads audio. */
 const SOUNDFILE_VERSION = '0.13.1';
 
 /** Raised whenever what is written below changes: an older installation is then made anew. */

@@ -17,14 +17,14 @@ export interface Target {
 
 /** A name that callers may ask for in place of a model: the models among which it divides requests, and their order. */
 export interface Alias {
-  /** What stays with one model: a conversation, all requests of a tenant, or nothing but the request itself. */
+  /** The requests that stay with one model: those of a conversation, those of a tenant, or each by itself. */
   split: { by: 'session' | 'tenant' | 'request' };
   to: readonly Target[];
-  /** Where requests go that the models of `to` do not take, in order. */
+  /** The models to which requests go that those of `to` do not take, in order. */
   then: readonly (string | { external: string })[];
-  /** What lets a request go on to the next step. */
+  /** The causes that let a request go on to the next step. */
   on: readonly On[];
-  /** Where copies of requests go, whose answers are thrown away. */
+  /** The model that gets copies of requests, whose answers are thrown away. */
   mirror?: Mirror | undefined;
 }
 

@@ -2,7 +2,7 @@ import { fieldsOf } from '../protocol/index.ts';
 import { MOST_DEPTH } from './alias.ts';
 
 export interface AliasFault {
-  /** Where the fault is, from the alias on. */
+  /** The place of the fault, from the alias on. */
   path: PropertyKey[];
   message: string;
   /** Whether the fault is of the name at that place, not of its value. */

@@ -100,7 +100,7 @@ export async function runAttempts<Answer>(
   /** The end of the step before, and when this one began. */
   let fell: WaitingRequest['fell'];
   let stepStarted = started;
-  /** What the caller is told where the steps behind have no worker either. */
+  /** The answer that the caller gets if the steps behind have no worker either. */
   let told: Ended<Answer> | null = null;
   while (true) {
     const left = withTimeLeft(fell === undefined ? call : { ...call, fell }, ports.now() - started);

@@ -52,7 +52,7 @@ export interface FilterFamily {
 /** The `result` of a `job_result` frame. */
 export type Result = Record<string, unknown>;
 
-/** How a stored job ended that did not succeed. */
+/** The end of a stored job that did not succeed. */
 export interface Ended {
   state: 'failed' | 'cancelled' | 'expired';
   error: Failure;

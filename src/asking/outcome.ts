@@ -1,7 +1,7 @@
 import type { Failure } from '../protocol/index.ts';
 import type { RequestAnswer, StepView } from '../queue/rpc.ts';
 
-/** What is looked at in an answer that can still be given afterwards. */
+/** The parts of an answer that can be looked at before it is given. */
 export interface Look {
   status: number;
   /** Reads the whole body. */

@@ -49,7 +49,7 @@ export class BatchRunner {
   readonly #feeder: Feeder;
   /** The epoch ms at which the failed step of a batch is repeated, by batch id; no other batch waits for it. */
   readonly #failing = new Map<string, number>();
-  /** What the lines of each batch that ends early waited for, as a clause, by batch id; null: that is unknown. */
+  /** A clause about what the lines of each batch that ends early waited for, by batch id; null: that is unknown. */
   readonly #waited = new Map<string, string | null>();
 
   /** @param sizes smaller sizes than in production let a small test reach what a large installation does */

@@ -81,7 +81,7 @@ export class Fleet {
   readonly audit: Audit;
   /** The requests that have ended. */
   readonly requests: Requests;
-  /** What workers did in the last ten minutes. */
+  /** The work of each worker in the last ten minutes. */
   readonly figures = new WorkerFigures();
   /** The figures of the models of aliases, of the last ten minutes. */
   readonly #aliasFigures = new AliasFigures();

@@ -2,7 +2,7 @@ import { FIRST_TOKEN_BOUNDS, type RequestRecord } from '../protocol/index.ts';
 import type { WorkersFigures } from '../scheduler/rule-types.ts';
 import { addTo, type Buckets, bucketOf, MINUTE_MS, percentilesOf } from './history/chunk.ts';
 
-/** What one worker did in one minute. */
+/** The work of one worker in one minute. */
 interface Minute {
   /** The number of the minute since 1970. */
   minute: number;

@@ -209,9 +209,9 @@ export const AliasRow = z.object({
       requests: count,
       /** Its share of the alias's requests, without copies; null of copies, and where there were no requests. */
       share: share.nullable(),
-      /** Those that failed or found no room, through no mistake of their callers. */
+      /** The requests that failed or found no room, through no mistake of their callers. */
       errors: count,
-      /** Those that came since the model before did not take them. */
+      /** The requests that came since the model before did not take them. */
       fell: count,
       /** The time from submission to the first token; null: no answer that was streamed succeeded. */
       first_token_p50_ms: ms.nullable(),

@@ -23,7 +23,7 @@ export const ModelIdentity = z.string().min(1).max(1024);
 
 /** Everything that the continuation of an answer is made of, beside token ids. */
 export const MovePlan = z.object({
-  /** What the worker that makes the answer serves; left out by older workers. */
+  /** The identity of the model whose worker makes the answer; older workers leave it out. */
   model_identity: ModelIdentity.optional(),
   path: z.string(),
   /** The request without its prompt, and without what a continuation says anew. */
@@ -54,7 +54,7 @@ export const PartialAnswer = z.object({
   prompt_tokens: z.number().int().min(0),
   /** The token ids of the prompt, then those of what has been generated. */
   ids: z.array(z.number().int().min(0)).max(MOVING_IDS),
-  /** What the worker that made the part serves; left out by older workers. */
+  /** The identity of the model whose worker made the part; older workers leave it out. */
   model_identity: ModelIdentity.optional(),
   /** The role of the message, in a chat. */
   role: z.string().max(64),

@@ -111,7 +111,7 @@ export const PoolScaling = z.object({
    * operator resumes the pool.
    */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
-  /** What the pool's spot machines did in the newest seven days; null: there were none. */
+  /** The figures of the pool's spot machines of the newest seven days; null: there were none. */
   spot: z
     .object({
       /** The machines that their providers took back. */
@@ -153,7 +153,7 @@ export const PoolScaling = z.object({
       version: text,
       /** `kept`: no worker has it, and it can be launched again. */
       state: z.enum(['wanted', 'old', 'stopped', 'kept']),
-      /** What it is started with that differs from the one before. */
+      /** A text of the settings in which it differs from the version before. */
       what: text,
       /** The time when it was last made the wanted one. */
       since: time,

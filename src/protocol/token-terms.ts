@@ -5,7 +5,7 @@ interface LimitFacts {
   unit: 'number' | 'dollars';
   /** Whether it counts all of a day or month; all tokens of a tenant may have one together. */
   isBudget: boolean;
-  /** What is limited, behind its amount: `requests`. */
+  /** The word for what is limited, behind its amount: `requests`. */
   what: string;
   per: string;
   /** Both at once, in little room. */

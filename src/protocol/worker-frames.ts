@@ -47,7 +47,7 @@ export const Instance = z.object({
   worker_version: z.string().max(64).optional(),
   /** The version of what the worker was started with, as its launcher or operator names it. */
   version: Version.optional(),
-  /** What the worker serves, by which answers are moved between equals alone. */
+  /** The identity of the worker's model: answers are moved between workers of equal models alone. */
   model_identity: ModelIdentity.optional(),
   /**
    * US dollars an hour of the worker's machine, as its operator says; the scheduler knows the price of a launched

@@ -45,7 +45,7 @@ export interface JobAlias {
   name: string;
   /** Why the job is not at the alias's first choice; null: it is. */
   fell: Cause | null;
-  /** Of a stored job that goes wherever the alias leads when it is sent: its conversation. Left out: it stays. */
+  /** The conversation of a stored job that goes wherever the alias leads when it is sent. Left out: the job stays. */
   moves?: { session?: string };
 }
 

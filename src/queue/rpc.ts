@@ -107,7 +107,7 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'>, 
   token_name?: string | null;
   /** The limits of the job's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** What the job may cost; left out: nothing is known of it. */
+  /** The most that the job may cost; left out: nothing is known of it. */
   cost?: RequestCost;
 }
 

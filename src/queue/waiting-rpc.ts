@@ -31,7 +31,7 @@ export interface WaitingRequest extends GivenExtras {
   token_name?: string | null;
   /** The limits of the caller's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** What the request may cost; left out: nothing is known of it. */
+  /** The most that the request may cost; left out: nothing is known of it. */
   cost?: RequestCost;
   priority: number;
   /** The caller waits at most this many ms for a worker to exist at all. */
@@ -62,7 +62,7 @@ export interface WaitingRequest extends GivenExtras {
 /** The pools that the fleet object knows for models that no connected worker serves. */
 export type KnownPools = readonly (readonly [model: string | null, choice: PoolChoice])[];
 
-/** What decides which model of an alias a stored job is named. */
+/** The facts that decide which model of an alias a stored job is named. */
 export interface AskedModel {
   model: string | null;
   /** As in `WaitingRequest`. */
@@ -92,7 +92,7 @@ export interface StepView {
 interface Moved {
   /** The worker that the answer is moved from. */
   worker_id: string;
-  /** What that worker serves: only its equals go on with the answer; left out: it does not say. */
+  /** The identity of that worker's model: only its equals go on with the answer; left out: it does not say. */
   model_identity?: string;
   /** The tokens of the answer that the caller had been given before the move. */
   tokens: number;

@@ -33,7 +33,7 @@ export interface CanaryShare {
   share: number;
 }
 
-/** What became of jobs that a worker could not finish: their answers went on at another one, or were begun anew. */
+/** The jobs that a worker could not finish: their answers went on at another one, or were begun anew. */
 export interface DisplacedJobs {
   moved: number;
   repeated: number;
@@ -69,7 +69,7 @@ export interface Machine {
   disconnected: { at: number; reason: string } | null;
   /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
   was_running: number | null;
-  /** What became of the jobs that the worker could not finish. */
+  /** The jobs that the worker could not finish. */
   displaced: DisplacedJobs;
 }
 

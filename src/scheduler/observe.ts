@@ -136,7 +136,7 @@ function versionsIn(
   const serving = kept.find(
     ({ version, stopped_because }) => version !== wanted && stopped_because === null && serves(version),
   );
-  /** What its workers did before it became wanted once more says nothing of it as it is now. */
+  /** The work of its workers before it became wanted once more says nothing of it as it is now. */
   const hasLeftBefore = (launch: LaunchRecord) =>
     (launch.draining_at ?? launch.terminating_at ?? (isFinal(launch) ? launch.state_at : since)) < since;
   const names = (of: readonly LaunchRecord[]) => of.map(({ name }) => name);

@@ -80,7 +80,7 @@ export interface ObservedVersions {
   /** Whether an operator holds the rollout: no worker is replaced. */
   is_paused: boolean;
   update: Update;
-  /** What the workers of the wanted version did lately, and those of all others; null: nothing is known. */
+  /** The recent work of the wanted version's workers, and of all others; null: nothing is known. */
   figures: WorkersFigures | null;
   others: WorkersFigures | null;
 }
@@ -160,7 +160,7 @@ export type Decision =
    * when the queue has answered that the worker runs nothing.
    */
   | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null })
-  /** What is found of the wanted version of a pool. */
+  /** A finding about the wanted version of a pool. */
   | (Why & { config_id: string } & Finding);
 
 type Finding =
@@ -210,7 +210,7 @@ export interface PoolDecided {
   breaker: string | null;
   /** The replacement of workers that have another version than the wanted one; null: none has. */
   rollout: RolloutDecided | null;
-  /** What the rule has learnt of each of the pool's machines, in the order in which they are tried. */
+  /** The rule's knowledge of each of the pool's machines, in the order in which they are tried. */
   machines: LearnedMachine[];
 }
 
@@ -294,7 +294,7 @@ export interface PoolCounts {
   ended: number;
 }
 
-/** What some workers did together in the newest ten minutes; a figure is null where nothing is known. */
+/** The work of some workers together in the newest ten minutes; a figure is null where nothing is known. */
 export interface WorkersFigures {
   /** The requests that they answered, and the attempts at which they failed. */
   requests: number;

@@ -3,7 +3,7 @@ import { hoursWithin, type Launch } from './launch.ts';
 import type { DisplacedJobs } from './machines.ts';
 import { readState, writeState } from './state.ts';
 
-/** What a pool's spot machines did on one day. */
+/** The figures of a pool's spot machines of one day. */
 export interface SpotDay {
   /** The number of machines that their providers took back. */
   lost: number;

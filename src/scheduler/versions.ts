@@ -17,7 +17,7 @@ export interface PoolVersions {
   from: string | null;
   /** Since when an operator holds the pool's rollouts, epoch ms; null, or left out by an older scheduler: none does. */
   paused_since?: number | null;
-  /** How often an operator has started the same part of the file anew. */
+  /** The number of times that an operator has started the same part of the file anew. */
   anew: number;
   /** The versions that can be launched, the one that was wanted last first: at most KEPT of them. */
   kept: KeptVersion[];

@@ -127,7 +127,7 @@ export function defaultOptions() {
   };
 }
 
-/** What other engines call options that vLLM has too. */
+/** The options of other engines that vLLM has too, under other names. */
 interface OfOtherEngines {
   maxConcurrency?: number;
   modelPath?: string;

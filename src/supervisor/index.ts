@@ -121,7 +121,7 @@ interface Ports {
   /** The arguments with which the engine is started. */
   given: readonly Argument[];
   start: StartEngine | null;
-  /** What holds the engine's weights over its restarts; null: each start loads them. */
+  /** The process that holds the engine's weights over its restarts; null: each start loads them. */
   weights: KeptWeights | null;
   /** Runs before the first start only, not before restarts. */
   preflight: Preflight;

@@ -12,7 +12,7 @@ const PROBE =
 /** The time limit for the ids of the probe, ms: the engine has just answered its first request and is idle. */
 const TOKENIZED_WITHIN_MS = 30_000;
 
-/** What is known of an engine's model. */
+/** The facts about an engine's model. */
 interface KnownModel {
   /** The names that the engine answers to, its own first. */
   names: readonly string[];

@@ -2,7 +2,7 @@ import type { Limits } from '../final-state.ts';
 import type { Line, Operation } from '../operations.ts';
 import { cut, ms, textOf } from './lookups.ts';
 
-/** What clients may hear late, of answers on their way over a loaded machine, ms. */
+/** The time by which clients may hear answers late, on their way over a loaded machine, ms. */
 const SLACK_MS = 300;
 /** The window of a limit in tokens a minute, less what a client may hear late, ms. */
 const WINDOW_MS = 60_000 - 2 * SLACK_MS;

@@ -11,11 +11,11 @@ import { allTokens, auditConfiguredTokens, configuredTokens, isOpen, replaceToke
 /** The known lengths of models may be this many ms old. */
 const FRESH_MS = 30_000;
 
-/** How many tokens a prompt and its answer may have together. */
+/** The number of tokens that a prompt and its answer may have together. */
 interface Lengths {
   /** By the names of models and aliases. */
   byName: ReadonlyMap<string, number>;
-  /** Of the only model whose length is known; null: there are others, or none. */
+  /** The length of the only model whose length is known; null: there are others, or none. */
   only: number | null;
 }
 

@@ -26,7 +26,7 @@ export const AcknowledgeRequest = z.object({ id: z.string().min(1).max(1024) });
 
 export const ControlRequest = z.object({ dry_run });
 
-/** What an operator says about the versions of a pool's workers. */
+/** An operator's order about the versions of a pool's workers. */
 export const RollBody = z.discriminatedUnion('action', [
   RollRequest.options[0].extend({ dry_run }),
   RollRequest.options[1].extend({ dry_run }),

@@ -57,7 +57,7 @@ export class Mirrors implements Projection {
     return this.#offered.length + this.#over.length > 0 ? this.#core.now() : null;
   }
 
-  /** What is due is written, so it goes into a commit. */
+  /** Everything that is due is written, so it goes into a commit. */
   get writeAt(): number | null {
     return this.dueAt;
   }

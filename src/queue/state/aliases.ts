@@ -5,13 +5,16 @@ import type { Sql } from '../store/ports.ts';
 
 /** A look through pools without workers for jobs whose aliases lead elsewhere. */
 interface LookedAt {
-  /** What was as it is then. */
+  /** The state of workers and aliases in which the look was taken, as a text. */
   state: string;
   /** Epoch ms. */
   at: number;
   /** Whether a job for an alias waits in one of the pools. */
   foundAny: boolean;
-  /** How many jobs of a pool stayed where they were and are skipped the next time, where it has more than one bite. */
+  /**
+   * The number of jobs of each pool that stayed where they were and are skipped the next time, as the pool has too many
+   * for one look.
+   */
   stayed: ReadonlyMap<string, number>;
 }
 

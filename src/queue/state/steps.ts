@@ -13,7 +13,7 @@ import { livePool } from './pools.ts';
 import type { Core } from './state.ts';
 import { isLeaving, mayRun, servesModel } from './worker.ts';
 
-/** What decides which model a name means. */
+/** The facts that decide which model a name means. */
 interface Asked {
   model: string | null;
   /** The conversation that the request belongs to, as its caller names it. */
@@ -21,7 +21,7 @@ interface Asked {
   tenant?: string | null;
   /** The pools that the fleet object knows, by the models that no worker serves. */
   known?: KnownPools;
-  /** What is taken for the pool of a model that nothing is known of; left out: the fleet object is to be asked. */
+  /** The choice for a model of which nothing is known; left out: the fleet object is to be asked. */
   unknown?: PoolChoice;
   /** The step that the request leaves, and why; left out: it begins. */
   fell?: Fall;

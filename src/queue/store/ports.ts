@@ -82,7 +82,10 @@ export interface Session {
   machine_id: string | null;
   /** The version of what the worker was started with; null, or left out by older queues: it names none. */
   version?: string | null;
-  /** What the worker serves, by which answers are moved between equals alone; null or left out: it does not say. */
+  /**
+   * The identity of the worker's model, by which answers are moved between equals alone; null or left out: it does not
+   * say.
+   */
   model_identity?: string | null;
   /** The time when the worker connected, epoch ms. */
   connected_at: number;

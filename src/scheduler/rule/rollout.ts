@@ -14,15 +14,18 @@ export interface Rollout {
   old: Launch[];
   /** The workers of other versions whose replacements serve: they are drained at once. */
   replaced: Launch[];
-  /** Those of other versions that nobody needs, since the one that they replace serves, or they only start. */
+  /** The launches of other versions that nobody needs, since the one that they replace serves, or they only start. */
   needless: Launch[];
-  /** New ones that add nothing yet, since they start or are not proved, and as many old ones serve. */
+  /** The new launches that add nothing yet, since they start or are not proved, and as many old ones serve. */
   beside: Launch[];
   /** The workers that were drained before their replacements were launched, and have none yet. */
   owed: Launch[];
   /** The workers of the wanted version that serve or start, while it is not proved. */
   unproved: Launch[];
-  /** What failed starts say of the wanted version, and of the one that is launched while it is not proved. */
+  /**
+   * The breakers that failed starts have set for the wanted version, and for the one that is launched while it is not
+   * proved.
+   */
   breakers: { wanted: Breaker; fallback: Breaker };
 }
 

@@ -50,7 +50,7 @@ export type Step = WithoutInputs<Decision>;
 
 export interface Plan {
   steps: Step[];
-  /** What the rule does, or why it does nothing; empty where there is nothing to report. */
+  /** A text about what the rule does, or why it does nothing; empty where there is nothing to report. */
   text: string;
   /** Whether nothing is launched for lack of room, money or machines, which the end of a worker may free. */
   isFull?: boolean;

@@ -3,7 +3,10 @@ import type { ObservedPool } from '../rule-types.ts';
 import { classifiedAt } from './breaker.ts';
 import { isStarting } from './capacity.ts';
 
-/** What the rule knows of spot machines: how many a pool may rely on, what their losses cost, and when they rest. */
+/**
+ * This file has what the rule knows of spot machines: how many a pool may rely on, what their losses cost, and when
+ * they rest.
+ */
 
 type SpotSpec = Pick<ObservedPool['spec'], 'spot' | 'batch_only' | 'machines'>;
 
@@ -38,7 +41,7 @@ export interface Rest {
   until: number;
   /** When its newest preemption was, epoch ms. */
   at: number;
-  /** How many there were in a row. */
+  /** The number of preemptions in a row. */
   count: number;
 }
 

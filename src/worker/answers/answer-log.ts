@@ -7,7 +7,7 @@ import type { Events } from './events.ts';
  * it. A log without a reader during the run is always open and has room.
  */
 export abstract class AnswerLog {
-  /** What another engine has to know to continue the answer; null: the answer may not be moved. */
+  /** The facts by which another engine continues the answer; null: the answer may not be moved. */
   protected plan: Moves | null = null;
   /** Whether the answer may be cut off after what was written. */
   protected mayBeCut = true;

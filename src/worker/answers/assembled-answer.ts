@@ -151,7 +151,7 @@ export class AssembledAnswer extends AnswerLog {
     return size + length <= bounds.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
   }
 
-  /** What the engine serves that the ids are of. */
+  /** Returns the identity of the model that made the ids. */
   #madeBy(): Pick<PartialAnswer, 'model_identity'> {
     const model_identity = this.plan?.plan.model_identity;
     return model_identity === undefined ? {} : { model_identity };

@@ -24,7 +24,7 @@ const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
 /** Matches content other than blanks: parsers of reasoning pass on everything after it unchanged. */
 const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 
-/** What some whole events of an answer reveal of its tokens. */
+/** The tokens that some whole events of an answer reveal. */
 interface ReportedTokens {
   /** The events as the caller gets them; null: the caller gets none of them. */
   events: Events | null;
@@ -35,7 +35,7 @@ interface ReportedTokens {
   stage: Stage;
 }
 
-/** What the first events of a movable answer reveal. */
+/** The facts that the first events of a movable answer reveal. */
 export interface Beginning {
   identity: AnswerIdentity;
   promptIds: readonly number[];

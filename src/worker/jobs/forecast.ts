@@ -38,7 +38,7 @@ export class TokenRate {
   }
 }
 
-/** What is known of a job's length. */
+/** The facts about a job's length. */
 export interface Workload {
   /** The most tokens that the job may generate; null: not known. */
   maxTokens: number | null;

@@ -10,7 +10,7 @@ export interface UsageAsking {
 
 /** Records whether this engine takes requests for token ids. */
 export interface IdsAsking extends UsageAsking {
-  /** What the engine serves (`model_identity` of a registration); left out: unknown. */
+  /** The identity of the engine's model (`model_identity` of a registration); left out: unknown. */
   identity?: string | undefined;
   /**
    * Whether the engine has streamed parts that only it can put together: it is then asked for the answers of stored

@@ -14,7 +14,7 @@ import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 
-/** What the worker asks the engine for in addition to the callers' own requests. */
+/** The things that the worker asks the engine for in addition to the callers' own requests. */
 export interface Asking {
   /** Whether the engine takes requests for usage; null: the queue does not count tokens. */
   usageAsking: UsageAsking | null;

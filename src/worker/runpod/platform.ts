@@ -35,7 +35,7 @@ export interface PlatformAnswer {
   mayHaveReached?: boolean;
   /** The parsed body; undefined if it is no JSON. */
   body: unknown;
-  /** What is wrong with the answer, for people, if anything is. */
+  /** The fault of the answer, for people. */
   problem: string;
 }
 

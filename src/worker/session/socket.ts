@@ -7,7 +7,7 @@ export interface SocketClose {
   reason: string;
   /** The HTTP status with which the peer answered in place of an upgrade. */
   httpStatus?: number;
-  /** What the peer's answer in place of an upgrade said, where it is an error of a queue. */
+  /** The message of the error with which a queue answered in place of an upgrade. */
   explanation?: string;
 }
 

@@ -39,7 +39,7 @@ export function writeOpened(
 class Connection implements BodyCarrier {
   readonly #outgoing: ServerResponse;
   readonly #isChunked: boolean;
-  /** What was written in this turn. */
+  /** The pieces that were written in this turn. */
   #pieces: Uint8Array[] = [];
   #isEnding = false;
 
@@ -107,7 +107,7 @@ function sendAll(): void {
   for (const connection of those) connection.send();
 }
 
-/** What ends a chunked body behind its last chunk. */
+/** The end of a chunked body, behind its last chunk. */
 const LAST_CHUNK = '0\r\n\r\n';
 
 /** Returns pieces as one chunk of a chunked body (RFC 9112, 7.1). @param isLast whether they are the end of the body */

@@ -38,7 +38,7 @@ interface StoredLease extends Lease {
   ttlMs: number;
 }
 
-/** What is stored of a snapshot beside its parts. */
+/** The list that is stored beside the parts of a snapshot. */
 interface Contents {
   /** The folder of the parts. */
   id: string;

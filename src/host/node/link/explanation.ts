@@ -6,7 +6,7 @@ import { systemClock, withTimeout } from '../../../process/clock.ts';
 /** A server that refuses has this long to say why, ms. */
 const WITHIN_MS = 1000;
 
-/** What a server says of its refusal. */
+/** A server's reason for its refusal. */
 export interface Explanation {
   /** The code of its error; null: it has none. */
   code: string | null;

@@ -33,7 +33,7 @@ import { WaitingRequests } from './waiting-requests.ts';
 interface LinksParts {
   /** The objects that gateway processes ask. */
   objects(): Objects;
-  /** What each gateway process is told of the settings. */
+  /** Returns the settings that each gateway process is told. */
   welcome(): Omit<Welcome, 'type' | 'home'>;
   /** Why the objects must not be asked now, as another process may have become the owner; null: they may. */
   problem(): Error | null;

@@ -61,10 +61,10 @@ export interface Welcome {
   peers_secret: string;
 }
 
-/** What a gateway process says of its relays: their figures by queue id. */
+/** The figures of a gateway process's relays, by queue id. */
 export type RelayFigures = Record<string, RelayMetrics>;
 
-/** What gateway processes ask the owner itself. */
+/** The calls by which gateway processes ask the owner itself. */
 export interface OwnerCalls {
   /** Returns the queues whose objects may hold sockets. */
   dialled(): Dialled;
@@ -101,7 +101,7 @@ interface CloseSockets {
   worker_id: string;
 }
 
-/** What the owner sends without being asked. */
+/** A message that the owner sends without being asked. */
 export type Push =
   | { type: 'tokens'; text: string }
   /**

@@ -13,7 +13,7 @@ export interface ParentChannel {
   tell(message: FromChild): Promise<void>;
 }
 
-/** What a child works with. */
+/** The parts that a child works with. */
 export interface ChildParts {
   parent: ParentChannel;
   log: Logger;

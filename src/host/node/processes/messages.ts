@@ -2,7 +2,7 @@ import { UserError } from '../../../process/index.ts';
 import type { TokenEntry } from '../../../settings/token-entry.ts';
 import type { QueueSettings } from '../settings.ts';
 
-/** What a child needs to know to be the owner. */
+/** The data that a child needs to be the owner. */
 export interface OwnerStart {
   role: 'owner';
   /** The settings of the queue, with the address of this machine at which the gateways reach the owner. */
@@ -11,7 +11,7 @@ export interface OwnerStart {
   entry: TokenEntry;
 }
 
-/** What a child needs to know to be a gateway. */
+/** The data that a child needs to be a gateway. */
 export interface GatewayStart {
   role: 'gateway';
   host: string;
@@ -24,7 +24,7 @@ export interface GatewayStart {
 
 export type ChildStart = OwnerStart | GatewayStart;
 
-/** What the parent process tells a child. */
+/** A message of the parent process to a child. */
 export type ToChild =
   | { type: 'start'; name: string; start: ChildStart }
   /** Tells the child, owner or gateway, to end within two seconds. */
@@ -41,7 +41,7 @@ export function failureOf(error: Error): Failure {
   return { message: error.message, exitCode: error instanceof UserError ? error.exitCode : null };
 }
 
-/** What a child tells the parent process. */
+/** A message of a child to the parent process. */
 export type FromChild =
   | { type: 'up' }
   /** Says that the child could not start. */
