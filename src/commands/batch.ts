@@ -10,7 +10,7 @@ import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { plural } from '../show/format.ts';
 import { type QueueTarget, refusal, UnreachableQueue, unreachable } from './ask-queue.ts';
-import { jsonLines } from './json-files.ts';
+import { jsonLines, unreadable } from './json-files.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
 import { print, printNote } from './terminal.ts';
@@ -178,17 +178,19 @@ async function survey(file: string): Promise<{ sha256: string; lines: number; en
     }
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
+    throw unreadable(file, error, LINE_HINT);
   }
   const [url, ...others] = urls;
   if (url === undefined) throw new UserError(`${file} has no lines.`);
   return { sha256: hash.digest('hex'), lines, endpoint: others.length === 0 ? url : ANY_ENDPOINT };
 }
 
+/** The hint about the form of a line. */
+const LINE_HINT =
+  'Each line is a request such as {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.';
+
 function notOfABatch(file: string): UserError {
-  return new UserError(
-    `${file}: the first line is no request of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.`,
-  );
+  return new UserError(`${file}: the first line is no request of a batch. ${LINE_HINT}`);
 }
 
 function runningPath(file: string): string {

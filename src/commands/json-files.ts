@@ -104,10 +104,17 @@ export async function surveyFile(file: string): Promise<{ jobs: number; sha256: 
     }
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
+    throw unreadable(file, error, 'Each line is a job, or a payload such as {"messages": [...]}.');
   }
   if (jobs === 0) throw new UserError(`${file} holds no jobs: each line should be a JSON object.`);
   return { jobs, sha256: hash.digest('hex') };
+}
+
+/** Returns the error for a file that cannot be read. @param form a sentence about what such a file holds */
+export function unreadable(file: string, error: unknown, form: string): UserError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = code === 'ENOENT' ? 'there is no such file' : message;
+  return new UserError(`${file} cannot be read: ${why}. ${form}`);
 }
 
 /** Yields the jobs of a file with the numbers of their lines, from 1. */

@@ -5,7 +5,7 @@ import { reasonOf } from '../process/http.ts';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { isSettled, type JobView, keepJson, printable, writeJson } from '../protocol/index.ts';
 import { refusal } from './ask-queue.ts';
-import { indentedJson, readJobs, surveyFile, textOfJson, withModel } from './json-files.ts';
+import { indentedJson, readJobs, surveyFile, textOfJson, unreadable, withModel } from './json-files.ts';
 import { Progress } from './progress.ts';
 import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { print, printNote } from './terminal.ts';
@@ -130,7 +130,7 @@ async function payloadOf(prompt: string | undefined, options: SubmitOptions): Pr
   }
   const source = options.file ?? 'stdin';
   const bytes = await (options.file ? readFile(options.file) : buffer(process.stdin)).catch((error) => {
-    throw new UserError(`${source} cannot be read: ${(error as Error).message}`);
+    throw unreadable(source, error, PAYLOAD_HINT);
   });
   const given = textOfJson(bytes, source);
   let parsed: unknown;

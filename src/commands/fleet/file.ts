@@ -5,6 +5,7 @@ import { UserError } from '../../process/index.ts';
 import { protoIn } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/schema-words.ts';
 import { FleetSpec, type FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
+import { unreadable } from '../json-files.ts';
 import { impossible } from './cost.ts';
 import { environmentRemarks, type Remark, remarksOf, secretRemarks } from './remarks.ts';
 
@@ -42,9 +43,8 @@ export interface FleetFile {
  * @throws UserError with all faults, a line each: `fleet.yaml:12:7: pools.llama.model: …`
  */
 export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promise<FleetFile> {
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    const why = error.code === 'ENOENT' ? 'there is no such file' : error.message;
-    throw new UserError(`${path} cannot be read: ${why}. examples/fleet.yaml is one to begin with.`);
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw unreadable(path, error, 'examples/fleet.yaml is one to begin with.');
   });
   const { spec, document, faults, warnings } = readFleetText(text, env);
   const name = basename(path);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, it } from 'vitest';
-import { indentedJson, jsonLines } from '../../../src/commands/json-files.ts';
+import { indentedJson, jsonLines, surveyFile } from '../../../src/commands/json-files.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'json-files-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -40,4 +40,10 @@ it('a line that is no UTF-8 is named', async () => {
     for await (const _ of jsonLines(file));
   })();
   await expect(reading).rejects.toThrow(/latin1.jsonl, line 2: this is no UTF-8: the byte 0xfc at offset 6/);
+});
+
+it('a file that is not there is named, with what it should hold', async () => {
+  await expect(surveyFile(join(folder, 'none.jsonl'))).rejects.toThrow(
+    /none\.jsonl cannot be read: there is no such file\. Each line is a job, or a payload such as/,
+  );
 });
