@@ -311,6 +311,6 @@ function choosePool(core: Core, job: SubmitJob, id: string): Pool {
   return {
     ok: false,
     reason: 'unknown_pool',
-    message: `${asked}: give one of these as config_id: ${choice.pools}`,
+    message: `${asked}: give one of these as model: ${choice.models}; or one of these as config_id: ${choice.pools}`,
   };
 }

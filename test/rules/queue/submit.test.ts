@@ -65,8 +65,9 @@ describe('submission', () => {
       { ok: true, job: { config_id: 'cfg-b' } },
     ]);
     const [unknown] = queue.submit({ config_id: undefined, model: 'gamma' });
-    expect(unknown).toMatchObject({ ok: false, reason: 'unknown_pool' });
-    expect(JSON.stringify(unknown)).toContain('cfg-a, cfg-b');
+    const message =
+      'no worker serves the model "gamma": give one of these as model: alpha, beta; or one of these as config_id: cfg-a, cfg-b';
+    expect(unknown).toMatchObject({ ok: false, reason: 'unknown_pool', message });
   });
 
   it('knows a long payload by its file: the same one again is the same job, another is a conflict', () => {
