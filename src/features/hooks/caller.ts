@@ -74,15 +74,24 @@ export class HookCaller {
       await response.body?.cancel();
       throw new HookFailure(`it answered ${response.status}`);
     }
-    const text = await response.text();
-    if (text.length > MOST_CHARACTERS) throw new HookFailure('its answer is too long');
-    return text;
+    return await textOf(response);
   }
 
   #reasonOf(error: unknown): string {
     const { name, message = String(error) } = Object(error) as Partial<Error>;
     return name === 'TimeoutError' ? `no answer within ${this.#ports.deadlineMs / 1000} s` : message;
   }
+}
+
+/** Returns the text of an answer. @throws HookFailure once it is longer than any may be: it could have no end */
+async function textOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const piece of body ?? []) {
+    text += decoder.decode(piece, { stream: true });
+    if (text.length > MOST_CHARACTERS) throw new HookFailure('its answer is too long');
+  }
+  return text + decoder.decode();
 }
 
 /** @throws HookFailure for an answer that is none */
