@@ -12,7 +12,7 @@ const FATES = [
   /** Half of their answers fail. */
   'garbage',
 ] as const;
-type Fate = (typeof FATES)[number];
+export type Fate = (typeof FATES)[number];
 
 /** The variable by which a played worker knows its fate. */
 export const FATE_VARIABLE = 'FATE';

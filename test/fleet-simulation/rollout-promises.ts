@@ -4,7 +4,7 @@ import { inARow } from './failures.ts';
 import type { FleetHost } from './fleet-host.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
-import { FATE_VARIABLE } from './rollout-plan.ts';
+import { FATE_VARIABLE, type Fate } from './rollout-plan.ts';
 
 interface Watched {
   plan: FleetPlan;
@@ -98,7 +98,12 @@ export class RolloutPromises {
 
   /** Whether the pool's version fails, and there is none to go back to: nobody can serve what waits. */
   isGivenUp(id: string): boolean {
-    return this.#watched.plan.rollouts.length > 0 && this.#shown(id)?.breaker != null;
+    if (this.#watched.plan.rollouts.length === 0) return false;
+    const { breaker = null, versions = [] } = this.#shown(id) ?? {};
+    const wanted = versions.find(({ state }) => state === 'wanted');
+    // Five starts that hang until their deadlines take longer than anyone is to wait.
+    const hangs = wanted?.what.includes(`${FATE_VARIABLE}=${'never_registers' satisfies Fate}`) ?? false;
+    return breaker !== null || (hangs && !versions.some(({ is_proved }) => is_proved));
   }
 
   /** At the end. */

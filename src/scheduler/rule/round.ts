@@ -177,8 +177,8 @@ export function launches(
   const { config_id } = round.pool;
   const steps: Step[] = [];
   const { needless, replaced } = round.rollout;
-  const ends = new Set([...needless, ...replaced].map(({ id }) => id));
-  for (const id of replaces.slice(0, count)) ends.add(id);
+  const ended = [...needless, ...replaced, ...round.swaps.replaced].map(({ id }) => id);
+  const ends = new Set([...ended, ...launchesOf(endFailed(round)), ...replaces.slice(0, count)]);
   const staying: Staying[] = round.mine.filter((launch) => isStaying(launch) && !ends.has(launch.id));
   let stopped: Omit<Plan, 'steps'> = { text: '' };
   for (const { version, most, breaker } of only ? [only] : launchable(round.rollout, round.have)) {

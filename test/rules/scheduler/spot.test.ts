@@ -73,6 +73,16 @@ describe('a pool with spot machines', () => {
     expect(launched(now(of([], busy(2, { batch_only: true }))))).toEqual(['spot', 'spot']);
   });
 
+  it('does not take a worker that it ends now for its base', () => {
+    const late = launch('accepted', { intended_at: NOW - HOUR, accepted_at: NOW - HOUR });
+    expect(launched(now(of([late], busy(1))))).toEqual(['on-demand']);
+    const standIn = launch('ready', { is_stand_in: true, intended_at: NOW - HOUR });
+    const back = spot('ready', { replaces: standIn.id, ready_at: NOW - 20 * MINUTE });
+    const decided = now(of([standIn, back], busy(2)));
+    expect(drained(decided)).toEqual([standIn.id]);
+    expect(launched(decided)).toEqual(['on-demand']);
+  });
+
   it('is given a spot machine for its base rather than none', () => {
     const soldOut = launch('failed', { cause: 'no_capacity', state_at: NOW - 1000, ended_at: NOW - 1000 });
     expect(launched(now(of([soldOut], busy(1))))).toEqual(['spot']);

@@ -32,8 +32,8 @@ export class FakeDriver implements Driver {
       return unknown(error);
     }
     const { name, instance_type, env, spot = false, price_per_hour } = request;
-    const created = this.#provider.create({ name, instance_type, env, request: { spot } });
-    if (spot && 'machine' in created) created.machine.price = price_per_hour ?? created.machine.price;
+    const price = spot ? (price_per_hour ?? undefined) : undefined;
+    const created = this.#provider.create({ name, instance_type, env, price, request: { spot } });
     switch (created.reply) {
       case 'created':
       case 'name_taken':

@@ -45,6 +45,8 @@ export interface NewMachine {
   name: string;
   instance_type: string;
   env: Record<string, string>;
+  /** US dollars an hour, as for a spot machine; left out: the price of the instance type. */
+  price?: number | undefined;
   request?: unknown;
 }
 
@@ -92,7 +94,7 @@ export class FakeProvider {
     return null;
   }
 
-  create({ name, instance_type, env, request = null }: NewMachine): CreateReply {
+  create({ name, instance_type, env, price, request = null }: NewMachine): CreateReply {
     const taken = this.#namesAreUnique && this.alive.find((machine) => machine.name === name);
     if (taken) return { reply: 'name_taken', machine: taken };
     if (this.accidents.no_money) return { reply: 'no_money' };
@@ -103,7 +105,7 @@ export class FakeProvider {
       name,
       instance_type,
       env,
-      price: this.prices.get(instance_type) ?? 1,
+      price: price ?? this.prices.get(instance_type) ?? 1,
       createdAt: now,
       startedAt: this.accidents.stuck_loading
         ? Number.POSITIVE_INFINITY

@@ -202,9 +202,9 @@ export class FakeVast {
       name: label,
       instance_type: this.#instanceTypeOf(offer),
       env,
+      price: bid,
       request: { offer, bid },
     });
-    if ('machine' in created && bid !== undefined) created.machine.price = bid;
     switch (created.reply) {
       case 'created':
       case 'name_taken':
