@@ -98,13 +98,14 @@ export function rolloutOf(of: OfPool): Rollout {
     [...newReady].some((launch) => launch.replaces === id && hasTakenOver(launch));
   const replaced = standing.filter((launch) => !is_paused && isHeard(launch) && isReplaced(launch));
   const old = standing.filter((launch) => !replaced.includes(launch));
+  const isPaired = ({ replaces }: Launch) => old.some(({ id }) => id === replaces);
   const wasFirst = new Set(pool.replaced_first);
   const news = [...newReady, ...coming.filter(isNew)];
   const beside = news.filter(
     (launch) =>
       launch.replaces !== null &&
       !wasFirst.has(launch.replaces) &&
-      (!hasTakenOver(launch) || old.some(({ id }) => id === launch.replaces)),
+      (!hasTakenOver(launch) || isPaired(launch)),
   );
   const hasSuccessor = (id: string) =>
     mine.some((one) => one.replaces === id && (isStarting(one) || one.ready_at !== null));
@@ -113,7 +114,10 @@ export function rolloutOf(of: OfPool): Rollout {
     old,
     replaced,
     needless,
-    beside: beside.slice(0, old.length),
+    // Those beside workers that serve come first: a start whose old worker is gone would take the place of one.
+    beside: beside
+      .toSorted((one, other) => Number(isPaired(other)) - Number(isPaired(one)))
+      .slice(0, old.length),
     owed: mine.filter(({ id }) => wasFirst.has(id) && !hasSuccessor(id)),
     unproved: is_proved ? [] : news,
     breakers,

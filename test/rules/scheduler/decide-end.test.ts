@@ -41,6 +41,21 @@ describe('what the rule gives up', () => {
     expect(decide(later, before.state, NOW + 5000).decisions[0]).toMatchObject({ launch_id: dear.id });
   });
 
+  it('gives up a start whose old worker is gone rather than the one beside a worker that serves', () => {
+    const old = launch('ready', { ...long, version: 'a' });
+    const beside = launch('accepted', { version: 'b', replaces: old.id });
+    const alone = launch('accepted', { version: 'b', replaces: 'gone', intended_at: NOW - 3 * MINUTE });
+    const update = { surge: 2, unavailable: 0, patience: 60 };
+    const trial = { wanted: 'b', fallback: null, is_proved: false, is_paused: false, since: NOW - HOUR };
+    const of = observed({
+      pools: [{ ...pool(), versions: { ...trial, update, figures: null, others: null } }],
+      launches: [alone, old, beside],
+      machines: machinesOf([session(old, { running: 1 })]),
+    });
+    of.pools[0]!.demand!.running = 1;
+    expect(decideAfter(HOUR, of).decisions).toMatchObject([{ kind: 'terminate', launch_id: alone.id }]);
+  });
+
   it('keeps what was wanted lately, and the last one as long as it is kept warm', () => {
     const mine = launch('ready', long);
     const of = (keep_warm?: number) =>
