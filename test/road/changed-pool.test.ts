@@ -67,6 +67,8 @@ it('goes on serving while its workers are replaced one by one, and no request fa
   // By the pool's name and by "default": whichever worker serves.
   const load = callers(queue.url, ['default', 'demo', 'demo']);
   await until(async () => load.answered > 10, 'requests are answered', SLOW);
+  // Otherwise one goes first while the third, which the callers need, takes longer to start than the patience is.
+  await until(async () => (await ready()).length === 3, 'the third is ready', SLOW);
   let fewest = 2;
   const watch = setInterval(async () => {
     const serving = (await fleetView(queue.url)).workers.filter(
