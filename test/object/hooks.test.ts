@@ -153,7 +153,7 @@ describe('a hook', () => {
     const content = `SECRET ${'x'.repeat(bounds.ROW_RESULT_CHARACTERS)}`;
     const body = { choices: [{ index: 0, message: { content } }] };
     worker.send({ type: 'job_result', job_id, fence_token, result: { response: { status: 200, body } } });
-    await ask(`/api/jobs/${id}?wait=20&result=0`);
+    await (await ask(`/api/jobs/${id}?wait=20&result=0`)).text();
     const result = await (await ask(`/api/jobs/${id}/result`)).text();
     expect(result.slice(0, 200)).toContain('****** xxx');
     expect(result).not.toContain('SECRET');

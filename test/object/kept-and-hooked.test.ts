@@ -142,7 +142,7 @@ describe('a request that a hook refuses', () => {
     const queue = await playedQueue(road);
     const id = await submitted(queue, chatJob('Hello', { id: 'one' }));
     settle(queue.worker, await queue.worker.job(), 'chat', 'Good day.');
-    await queue.ask(`/api/jobs/${id}?wait=20`);
+    await (await queue.ask(`/api/jobs/${id}?wait=20`)).text();
     expect((await queue.ask('/api/jobs', chatJob(`It is ${REFUSED}`, { id }))).status).toBe(400);
     const records = await recordsOf(queue);
     expect(records.map((record) => record['worker_vllm.outcome'])).toEqual(['succeeded', 'refused']);

@@ -284,7 +284,7 @@ describe('kept requests', () => {
     expect((await ask('operator', `/api/tokens/${name}`, undefined, 'DELETE')).status).toBe(200);
     await until(async () => (await ask(token, '/v1/models')).status === 401, 'it is revoked');
     settle(worker, quiet, CHOICES);
-    await ask('operator', `/api/jobs/${quiet.job_id}?wait=20`);
+    await (await ask('operator', `/api/jobs/${quiet.job_id}?wait=20`)).text();
     await ask('app', '/api/jobs', job);
     settle(worker, await worker.job(1), CHOICES);
     await expectOne(records);
