@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AdapterState } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import {
   type QueueProcess,
   readyWorker,
@@ -47,7 +48,7 @@ function writeAdapter(name: string, folder: string): void {
 function ask(model: string, maxTokens = 2, more: object = {}): Promise<Response> {
   return fetch(`${queue.url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...ANSWERED_FIRST },
     body: JSON.stringify({
       model,
       messages: [{ role: 'user', content: 'Hello.' }],

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ENGINE_ROUTES } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import {
   engineRunning,
   type QueueProcess,
@@ -99,8 +100,9 @@ describe('an alias', () => {
     const long = { prompt: 'word '.repeat(200) };
     expect(await ask('sure', long)).toEqual(served('small', 'too_long'));
     expect(await ask('sure', long, { 'X-Request-Timeout': '600' })).toEqual(served('small', 'too_long'));
-    expect(await ask('big', long)).toMatchObject({ status: 400 });
-    expect(await ask('sure', { temperature: 'hot' })).toMatchObject({ status: 400, fallback: null });
+    expect(await ask('big', long, ANSWERED_FIRST)).toMatchObject({ status: 400 });
+    const wrong = await ask('sure', { temperature: 'hot' }, ANSWERED_FIRST);
+    expect(wrong).toMatchObject({ status: 400, fallback: null });
   });
 
   it('goes on where the engine fails', async () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import {
   engineRunning,
   isDeployed,
@@ -65,7 +66,8 @@ function common(body: Buffer): string {
 
 async function both(path: string, asked: Asked) {
   const direct = await ask(worker.engineUrl, path, asked);
-  const through = await ask(queue.url, path, asked);
+  const headers = { ...(asked.headers ?? JSON_TYPE), ...ANSWERED_FIRST };
+  const through = await ask(queue.url, path, { ...asked, headers });
   return { direct, through };
 }
 
