@@ -16,7 +16,7 @@ const JOB = { job_type: 'chat_completion', config_id: 'cfg', payload: { messages
 const SETTINGS = {
   QUEUE_WEBHOOK_HOSTS: `private:${new URL(receiver.url).host}`,
   QUEUE_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
-  QUEUE_RECONNECT_GRACE_SECONDS: '2',
+  QUEUE_RECONNECT_GRACE_SECONDS: '5',
 };
 
 promisesOfQueues(SETTINGS, (queue) => {

@@ -6,7 +6,7 @@ import { startTestQueue } from '../support/test-queue.ts';
 
 /** Answers through gateway, queue and relay in a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '5' });
 
 const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;
