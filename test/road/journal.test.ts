@@ -123,8 +123,7 @@ describe('a follower', () => {
     const one = await startMember(journal);
     await untilOwner(one);
     const two = await startMember(journal);
-    await untilFollows(two, 1);
-    expect((await healthOf(two)).owner).toBe(one.url);
+    await until(async () => (await healthOf(two)).owner === one.url, 'the follower says who the owner is');
     const response = await fetch(`${two.url}/v1/models`);
     expect(response.status).toBe(503);
     const { error } = (await response.json()) as { error: { code: string; message: string } };
