@@ -1,4 +1,4 @@
-import { lineOfJob, NANODOLLARS, type Usage } from '../../protocol/index.ts';
+import { lineOfJob, type Usage } from '../../protocol/index.ts';
 import { accountIn } from '../attempts/account.ts';
 import type { JobEvent, OtherEvent, Settlement } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
@@ -7,9 +7,10 @@ import type { UsageAmounts, UsageKey, UsageMode } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { adapterOf, type Worker } from '../state/worker.ts';
 import { setUsage } from '../store/jobs-table.ts';
-import { findPrice, type Priced } from '../store/session-table.ts';
+import { findPrice } from '../store/session-table.ts';
 import type { Charges } from './charges.ts';
 import type { Ledger } from './ledger.ts';
+import { amountsOf, type CountedAs, slotAmounts, tokenAmounts, tokensOf } from './usage-amounts.ts';
 import type { Cancelled, UsageBook } from './usage-book.ts';
 
 /**
@@ -228,8 +229,6 @@ function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
 }
 
-type CountedAs = 'succeeded' | 'failed' | 'cancelled';
-
 /**
  * Returns how a job's end is counted. If the relay reports first that the caller hung up, the attempt has failed with
  * the code `cancelled`.
@@ -256,48 +255,6 @@ function isEndedByCaller(as: CountedAs, code: string | undefined): boolean {
 /** Says whether a result is an error of the engine, as an answer that a relay carried may be. */
 function isRefusal(result: Record<string, unknown> | null): boolean {
   return Number(result?.http_status ?? 0) >= 400;
-}
-
-/**
- * Returns the request and tokens that an ended job counts as.
- * @param ran whether the attempt may have used something that was not reported
- * @param isCallers whether the caller ended the job, or its deadline did
- */
-function amountsOf(
-  as: CountedAs,
-  usage: Usage | undefined,
-  ran: boolean,
-  isCallers: boolean,
-): Partial<UsageAmounts> {
-  const request = { requests: 1, [as]: 1 };
-  if (usage === undefined) return { ...request, estimated_requests: isCallers && ran ? 1 : 0 };
-  if (as === 'failed' && !isCallers) return { ...request, wasted: tokensOf(usage) };
-  return { ...request, ...tokenAmounts(usage), estimated_requests: usage.estimated ? 1 : 0 };
-}
-
-function tokenAmounts(usage: Usage) {
-  const { prompt_tokens: input, completion_tokens: output } = usage;
-  return {
-    input,
-    output,
-    cached: Math.min(usage.cached_tokens ?? 0, input),
-    reasoning: Math.min(usage.reasoning_tokens ?? 0, output),
-  };
-}
-
-function tokensOf(usage: Usage | undefined): number {
-  return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
-}
-
-const HOUR_MS = 3_600_000;
-
-function slotAmounts(ms: number, of: Priced | null): Partial<UsageAmounts> {
-  const slot_ms = Math.max(0, Math.round(ms));
-  if (!of || of.price_per_hour === null || of.capacity === 0) return { slot_ms, unpriced_slot_ms: slot_ms };
-  return {
-    slot_ms,
-    nanodollars: Math.round((of.price_per_hour * NANODOLLARS * slot_ms) / of.capacity / HOUR_MS),
-  };
 }
 
 /** Returns the tenant, token, pool, model and mode that an attempt's usage is counted under. */
