@@ -153,12 +153,13 @@ function resumeListed(
 }
 
 /**
- * Returns why the worker lost a job: its caller is gone, it was cancelled while the worker had it, or others were given
- * it.
+ * Returns why the worker lost a job: its caller is gone, it was ended while the worker had it, or others were given it.
  */
 function whyLost(job: Job | null, { fence_token }: Pick<JobRef, 'fence_token'>): RevokeReason {
   if (job === null) return 'caller_gone';
-  return job.state === 'cancelled' && job.fence_token === fence_token ? 'cancelled' : 'superseded';
+  if (job.fence_token !== fence_token) return 'superseded';
+  if (job.state === 'expired') return 'deadline';
+  return job.state === 'cancelled' ? 'cancelled' : 'superseded';
 }
 
 /** Resumes a job at the worker, even one whose lease ran out, as long as no other worker has it. */

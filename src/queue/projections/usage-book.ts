@@ -37,7 +37,8 @@ const MOST_REMEMBERED = 1000;
 
 const DAY_MS = 24 * 3600 * 1000;
 
-interface GivenUp {
+/** An attempt that only its worker still runs. */
+export interface GivenUp {
   key: UsageKey;
   /**
    * Tokens of the prompt and the answer that the caller has got; the attempts that go on with the answer count them.

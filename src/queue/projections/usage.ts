@@ -1,4 +1,4 @@
-import { lineOfJob, type Usage } from '../../protocol/index.ts';
+import { type Failure, lineOfJob, type Usage } from '../../protocol/index.ts';
 import { accountIn } from '../attempts/account.ts';
 import type { JobEvent, OtherEvent, Settlement } from '../events/event.ts';
 import type { Projection } from '../events/projection.ts';
@@ -11,7 +11,7 @@ import { findPrice } from '../store/session-table.ts';
 import type { Charges } from './charges.ts';
 import type { Ledger } from './ledger.ts';
 import { amountsOf, type CountedAs, slotAmounts, tokenAmounts, tokensOf } from './usage-amounts.ts';
-import type { Cancelled, UsageBook } from './usage-book.ts';
+import type { Cancelled, GivenUp, UsageBook } from './usage-book.ts';
 
 /**
  * Counts what attempts use (docs/usage.md):
@@ -122,7 +122,7 @@ export class UsageCounter implements Projection {
   /** Counts the usage that a settlement reports without ending a job. */
   #countAside({ worker, job, claim, outcome, frame }: OtherEvent & { kind: 'settled_aside' }): void {
     const { fence_token, usage } = frame;
-    const givenUp = this.#book.takeGivenUp(fence_token);
+    const givenUp = this.#book.takeGivenUp(fence_token) ?? this.#givenUpEarlier(worker, job, fence_token);
     if (givenUp !== null) {
       const key = usage?.model === undefined ? givenUp.key : { ...givenUp.key, model: usage.model };
       const { cancelled, kept } = givenUp;
@@ -140,6 +140,21 @@ export class UsageCounter implements Projection {
       (claim === 'stale' || claim === 'lapsed')
     )
       this.#countWasted(job, fence_token, usage);
+  }
+
+  /**
+   * Returns the attempt of a stored job that an earlier process of the queue ended while it ran, unless its worker has
+   * reported since what it used: its row has what was counted until then, which has no prompt.
+   */
+  #givenUpEarlier(worker: Worker, job: Job | null, fence: number): GivenUp | null {
+    if (job?.mode !== 'stored' || job.fence_token !== fence || !this.#core.fences.isEarlier(fence))
+      return null;
+    const isOver = job.state === 'cancelled' || job.state === 'expired';
+    if (!isOver || job.worker_id !== worker.session.worker_id || job.error === null) return null;
+    const { usage } = JSON.parse(job.error) as Failure;
+    if (usage?.estimated !== true || usage.prompt_tokens > 0) return null;
+    const cancelled = { told: usage.completion_tokens, charge: null };
+    return { key: keyOf(this.#core, job, undefined), kept: 0, cancelled };
   }
 
   /** Returns what the worker's last frame adds for a cancelled attempt, whose request was counted already. */

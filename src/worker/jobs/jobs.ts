@@ -24,7 +24,7 @@ import { Forecast } from './forecast.ts';
 import { HeldJobs, type Released } from './held-jobs.ts';
 import { Leases } from './leases.ts';
 import { Outbox } from './outbox.ts';
-import type { Settlement } from './settlement.ts';
+import { isReport, type Settlement } from './settlement.ts';
 
 export interface JobsSettings extends FileAccessSettings {
   configId: string;
@@ -126,12 +126,16 @@ export class Jobs {
     else this.#start(job);
   }
 
-  /** Aborts the attempt. If its job has ended, reports to the queue what the attempt used; otherwise sends nothing. */
+  /**
+   * Aborts the attempt. If its job has ended, reports to the queue what the attempt used, as the report that waits for
+   * a connection does; otherwise sends nothing.
+   */
   revoke(jobId: string, reason: string): void {
     const running = this.#held.runningOf(jobId);
     const mayTell = running?.state === 'running' && this.#ports.queue.peer?.countsUsage;
-    if (running) this.#void(running, reason, mayTell ? overBy(reason) : null);
-    else this.#outbox.remove(jobId);
+    const over = overBy(reason);
+    if (running) this.#void(running, reason, mayTell ? over : null);
+    else if (over === null || !isReport(this.#held.settledOf(jobId)?.settlement)) this.#outbox.remove(jobId);
     this.#update();
   }
 

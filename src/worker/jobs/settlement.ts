@@ -20,6 +20,11 @@ export function frameText(settlement: Settlement, peer: Peer): string | null {
   return fitsUtf8(text, peer.frameBytes) ? text : null;
 }
 
+/** Says whether a settlement may report what an attempt used that was aborted since its job was over. */
+export function isReport(settlement: Settlement | undefined): boolean {
+  return settlement?.type === 'job_error' && ['cancelled', 'deadline'].includes(settlement.code ?? '');
+}
+
 /** Returns the text of the error that is sent in place of a frame that is too large. */
 export function tooLargeText(settlement: Settlement, peer: Peer): string {
   const limit = peer.frameBytes;

@@ -61,6 +61,29 @@ describe('the record of a job that was ended while it ran', () => {
     expect(queue.state(id)).toBe(end);
   });
 
+  it.each([
+    ['cancelled', 'cancelled'],
+    ['expired', 'deadline'],
+  ])('is told and counted what its worker reports after a restart of the queue, once: %s', (end, reason) => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ ...(end === 'expired' && { deadline_seconds: 5 }) });
+    const job = worker.lastJob();
+    queue.say(worker, LOAD(job.fence_token, 3));
+    if (end === 'cancelled') queue.queue.do('cancel', id, 'cancelled', null);
+    else queue.advance(6);
+    queue.queue.beforeCommit();
+    for (let life = 0; life < 2; life += 1) {
+      queue.restart();
+      const again = queue.worker('w', { jobs: [{ job_id: id, fence_token: job.fence_token }] });
+      expect(again.frames('registered')).toMatchObject([{ revoked: [{ job_id: id, reason }] }]);
+      queue.say(again, failure(job, { code: 'cancelled', usage: { ...USED, model: 'tiny' } }));
+      expect(again.frames('ack')).toMatchObject([{ outcome: 'accepted' }]);
+      expect(usageOf(queue, id)).toEqual(USED);
+      expect(usage(queue)).toMatchObject([{ requests: 1, input: 10, output: 7, cached: 4, wasted: 0 }]);
+    }
+  });
+
   it('takes what its worker reports once, and none of it once the job is deleted', () => {
     const queue = new QueueHarness({ retention_seconds: 60 });
     const worker = queue.worker('w', { capacity: 2 });

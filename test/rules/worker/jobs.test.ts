@@ -104,6 +104,11 @@ test.each([
   ]);
   expect(bench.relay.records).toHaveLength(sent);
   expect(bench.worker.running).toBe(0);
+  // A queue that restarts before it has the report says again that the job is over.
+  await bench.reconnect({ revoked: [{ job_id: 'j1', reason }] });
+  expect(bench.queue.framesOf('job_error')).toMatchObject([{ job_id: 'j1', code }]);
+  bench.queue.push({ type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' });
+  expect(bench.worker.unacknowledged).toBe(0);
 });
 
 test('of a revoked job that another worker has nothing is sent', async () => {
