@@ -175,6 +175,13 @@ describe('a spot machine that is taken back', () => {
     );
   });
 
+  it('counts once with others of a minute, however long one follows the other', () => {
+    const base = launch('ready');
+    const together = [base, preempted(1), preempted(1.5), preempted(2)];
+    expect(launched(now(of(together, busy(2))))).toEqual(['spot']);
+    expect(launched(now(of([...together, preempted(2.5)], busy(2))))).toEqual(['stand-in']);
+  });
+
   it('is no capacity any more once its worker drains, also before it was ready', () => {
     const base = launch('ready');
     for (const state of ['ready', 'registered'] as const) {
