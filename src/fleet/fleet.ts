@@ -166,6 +166,7 @@ export class Fleet {
       this.machines.record(event);
       this.models.record(event);
     }
+    if (events.length > 0) this.incidents.served((model) => this.models.has(model));
     const news = this.requests.add(ended);
     this.figures.add(news, failed, this.#ports.now());
     this.#aliasFigures.add(news, this.#ports.now());

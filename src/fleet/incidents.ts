@@ -41,6 +41,11 @@ export class RecentIncidents {
     if (this.#models.size > MOST_MODELS && oldest !== undefined) this.#models.delete(oldest);
   }
 
+  /** Forgets the unknown models that a worker serves by now. */
+  served(isServed: (model: string) => boolean): void {
+    for (const model of this.#models.keys()) if (isServed(model)) this.#models.delete(model);
+  }
+
   all(): Incidents {
     return { refusal: this.#refusal, unknown_models: [...this.#models.values()] };
   }

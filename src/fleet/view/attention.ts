@@ -217,7 +217,7 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Fin
   }
   for (const { at, model, models } of unknown_models) {
     if (now - at > TOLD_FOR_MS) continue;
-    const known = models === '' ? 'no model is known yet' : `there are ${models}`;
+    const known = models === '' ? 'no model is known yet' : `models there are: ${models}`;
     items.push({
       code: 'unknown_model',
       // One caller made a mistake, which needs no operator.

@@ -229,6 +229,18 @@ describe('what needs attention', () => {
     expect(items(fleet)).toEqual([]);
   });
 
+  it('is a model that nobody serves, until somebody does', () => {
+    const fleet = new FleetHarness();
+    fleet.choose('tiny');
+    fleet.choose('never');
+    connect(fleet, 'w');
+    fleet.choose('nowhere');
+    expect(items(fleet).map(({ text }) => text)).toEqual([
+      'A caller asked for the model "never", which no worker serves; no model is known yet.',
+      'A caller asked for the model "nowhere", which no worker serves; models there are: tiny.',
+    ]);
+  });
+
   it('has the worst first', () => {
     const fleet = new FleetHarness();
     fleet.rules.incidents.refused({ why: 'its token is not known here', advice: '' }, fleet.nowMs);
