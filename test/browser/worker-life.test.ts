@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import type { OpenPage } from '../support/browser.ts';
-import { stopAllProcesses } from '../support/processes.ts';
+import { killTogether, stopAllProcesses } from '../support/processes.ts';
 import { chatJob, startQueue, startWorker, submit, tearDown, untilReady } from '../support/road.ts';
 import { openPage } from './page.ts';
 
@@ -38,9 +38,7 @@ function killAll(pid: number): void {
   );
   const isOf = (child: number): boolean => child === pid || (child > 1 && isOf(parents.get(child) ?? 0));
   const all = [...parents.keys()].filter(isOf);
-  // None may run on for long enough to say that another has died.
-  for (const child of all) process.kill(child, 'SIGSTOP');
-  for (const child of all) process.kill(child, 'SIGKILL');
+  killTogether(all);
 }
 
 const BEATS = { CASOLA_HEARTBEAT_INTERVAL: '1' };

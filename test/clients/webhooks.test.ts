@@ -5,6 +5,7 @@ import { afterAll, expect, it } from 'vitest';
 import { ensureClients } from '../../scripts/clients/setup.ts';
 import { ranScript } from '../support/client-scripts.ts';
 import { until } from '../support/poll.ts';
+import { bodyOf } from '../support/request-body.ts';
 import { readyWorker, startQueue, tearDown } from '../support/road.ts';
 
 /** Events that a real queue posts to a real HTTP server, read by OpenAI's client for Python, unmodified. */
@@ -12,9 +13,9 @@ import { readyWorker, startQueue, tearDown } from '../support/road.ts';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const posts: { headers: Record<string, unknown>; text: string }[] = [];
 const receiver = createServer(async (request, response) => {
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
-  posts.push({ headers: request.headers, text: Buffer.concat(parts).toString() });
+  const text = await bodyOf(request);
+  if (text === null) return;
+  posts.push({ headers: request.headers, text });
   response.end();
 });
 receiver.listen(0, '127.0.0.1');

@@ -6,6 +6,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { bodyOf } from '../support/request-body.ts';
 import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
 /** Settlements posted to receivers, by a real queue to a real HTTP server. */
@@ -22,10 +23,10 @@ const posts: Post[] = [];
 const answers = new Map<string, number | null>();
 let connections = 0;
 const receiver = createServer(async (request, response) => {
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
+  const text = await bodyOf(request);
+  if (text === null) return;
   const path = request.url ?? '';
-  posts.push({ path, headers: request.headers, text: Buffer.concat(parts).toString() });
+  posts.push({ path, headers: request.headers, text });
   const status = answers.get(path);
   if (status === null) return;
   response.writeHead(status ?? 200, { location: '/redirected' }).end('ok');

@@ -5,6 +5,7 @@ import { longChat, longCompletion, said, tokensFromElsewhere } from '../support/
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import type { Child } from '../support/processes.ts';
+import { bodyOf } from '../support/request-body.ts';
 import {
   cli,
   engineRunning,
@@ -40,19 +41,19 @@ beforeAll(async () => {
   [prefillPort, metricsPort] = [await freePort(), await freePort()];
   await startPrefiller();
   between = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
+    const body = await bodyOf(request);
+    if (body === null) return;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     try {
       const answer = await fetch(`http://127.0.0.1:${prefillPort}${request.url}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: Buffer.concat(parts),
+        body,
         signal: gone.signal,
       });
-      const body = await alter(await answer.text());
-      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(body);
+      const altered = await alter(await answer.text());
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(altered);
     } catch {
       response.destroy();
     }

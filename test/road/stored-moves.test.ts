@@ -3,6 +3,7 @@ import type { JobView, LedgerView } from '../../src/protocol/index.ts';
 import { chatIds, textIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { until } from '../support/poll.ts';
+import { killTogether } from '../support/processes.ts';
 import {
   engineGenerated,
   engineRunning,
@@ -177,7 +178,7 @@ it('a worker that is killed loses no more than what it made since its last renew
     await start('stays'),
   ];
   const ids = await begun('killed', [killed, staying]);
-  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  killTogether(await processesOfGroup(killed.process.pid));
   const moved = await expectWhole(ids, staying, /^from killed at token [1-9]\d*: /);
   expect(moved.length).toBeGreaterThan(0);
 });

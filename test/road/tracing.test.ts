@@ -7,6 +7,7 @@ import { type ReceivedSpan, spansOf } from '../support/otlp.ts';
 import { until } from '../support/poll.ts';
 import type { Child } from '../support/processes.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
+import { bodyOf } from '../support/request-body.ts';
 import {
   cli,
   type QueueProcess,
@@ -33,8 +34,8 @@ let collector: Receiver;
 
 beforeAll(async () => {
   engine = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
+    const sent = await bodyOf(request);
+    if (sent === null) return;
     const json = (value: unknown) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
     if (request.url === '/v1/models') return void json({ object: 'list', data: [{ id: 'tiny' }] });
@@ -43,7 +44,7 @@ beforeAll(async () => {
     asked.push(request.headers);
     if (isStuck) return;
     const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
-    const { stream, messages } = JSON.parse(Buffer.concat(parts).toString());
+    const { stream, messages } = JSON.parse(sent);
     if (!messages) return void response.writeHead(400).end('{"error":"no messages"}');
     if (!stream) {
       const message = { role: 'assistant', content: 'Hi.' };

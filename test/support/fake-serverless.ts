@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { bodyOf } from './request-body.ts';
 
 /** A job as the fake platform knows it. */
 export interface PlatformJob {
@@ -134,6 +135,7 @@ export class FakeServerless {
 
   async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const request = await readRequest(incoming);
+    if (request === null) return;
     this.requests.push(request);
     this.#check(request);
     const fault = this.fault(request);
@@ -253,14 +255,13 @@ const ROUTES = {
   ping: 'ping',
 } as const;
 
-async function readRequest(incoming: IncomingMessage): Promise<PlatformRequest> {
-  const pieces: Buffer[] = [];
-  for await (const piece of incoming) pieces.push(piece as Buffer);
+async function readRequest(incoming: IncomingMessage): Promise<PlatformRequest | null> {
+  const text = await bodyOf(incoming);
+  if (text === null) return null;
   const { pathname, searchParams } = new URL(incoming.url ?? '', 'http://platform');
   const [, , , name = '', , jobId] = pathname.split('/');
   const route = ROUTES[name as keyof typeof ROUTES];
   if (route === undefined) throw new Error(`no route ${pathname}`);
-  const text = Buffer.concat(pieces).toString();
   return {
     route,
     path: pathname,

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { bodyOf } from './request-body.ts';
 
 export type Asked = Record<string, unknown> & { stage: 'before' | 'after' };
 
@@ -15,9 +16,9 @@ export interface HookReceiver {
 
 export async function startHookReceiver(decide: HookReceiver['decide']): Promise<HookReceiver> {
   const server = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const asked = JSON.parse(Buffer.concat(parts).toString()) as Asked;
+    const sent = await bodyOf(request);
+    if (sent === null) return;
+    const asked = JSON.parse(sent) as Asked;
     receiver.asked.push(asked);
     const verdict = receiver.decide(asked);
     if (typeof verdict === 'number') response.writeHead(verdict).end();

@@ -135,12 +135,23 @@ export function groupLives(pid: number): boolean {
   }
 }
 
+/**
+ * Kills processes at one moment, so that none runs on for long enough to say that another has died. Those that ended
+ * since they were listed are left out.
+ */
+export function killTogether(pids: readonly number[]): void {
+  for (const signal of ['SIGSTOP', 'SIGKILL'] as const) for (const pid of pids) sendSignal(pid, signal);
+}
+
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // The process has ended.
+  }
+}
+
 /** Kills the group of a process started with `detached: true`. @param pid undefined: it could not be started */
 export function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // Nothing of the group is left.
-  }
+  if (pid !== undefined) sendSignal(-pid, 'SIGKILL');
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { bodyOf } from './request-body.ts';
 
 /** The content of a post. */
 interface Received {
@@ -29,10 +30,10 @@ export async function startReceiver({
 } = {}): Promise<Receiver> {
   const posts: Received[] = [];
   const server = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
+    const sent = await bodyOf(request);
+    if (sent === null) return;
     const { url: path = '', headers } = request;
-    const body = JSON.parse(Buffer.concat(parts).toString());
+    const body = JSON.parse(sent);
     posts.push({ path, authorization: headers.authorization, body, status: receiver.status });
     if (receiver.status !== null) response.writeHead(receiver.status).end('{}');
   });

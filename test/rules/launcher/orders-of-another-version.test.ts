@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { startLauncher } from '../../../src/launcher/run.ts';
 import type { Logger } from '../../../src/process/log.ts';
 import { until } from '../../support/poll.ts';
+import { bodyOf } from '../../support/request-body.ts';
 
 const ORDER = {
   kind: 'launch',
@@ -36,8 +37,9 @@ async function launcherAt(answer: object) {
   const lines: string[] = [];
   const reports: { results: unknown[] }[] = [];
   const queue = createServer(async (request, response) => {
-    const pieces = await request.toArray();
-    reports.push(JSON.parse(Buffer.concat(pieces).toString()));
+    const sent = await bodyOf(request);
+    if (sent === null) return;
+    reports.push(JSON.parse(sent));
     response.end(JSON.stringify(answer));
   });
   await new Promise<void>((listening) => queue.listen(0, '127.0.0.1', listening));

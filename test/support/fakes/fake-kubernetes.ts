@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import * as z from 'zod';
+import { bodyOf } from '../request-body.ts';
 import type { FakeMachine, FakeProvider } from './fake-provider.ts';
 
 const NewPod = z.object({
@@ -69,7 +69,8 @@ export class FakeKubernetes {
     this.#namespace = namespace;
     this.#token = token;
     this.#server = createServer(async (request, response) => {
-      const sent = await text(request);
+      const sent = await bodyOf(request);
+      if (sent === null) return;
       if (this.#provider.accidents.is_down) return request.socket.destroy();
       const url = new URL(request.url!, 'http://localhost');
       const isKnown = request.headers.authorization === `Bearer ${this.#token}`;

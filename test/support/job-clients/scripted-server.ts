@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { bodyOf } from '../request-body.ts';
 
 interface Asked {
   url: string | undefined;
@@ -28,7 +28,9 @@ export function closeScriptedServers(): void {
 export async function serverWith(...answers: Answer[]): Promise<{ url: string; asked: Asked[] }> {
   const asked: Asked[] = [];
   const server = createServer(async (request, response) => {
-    asked.push({ url: request.url, headers: request.headers, body: await text(request) });
+    const body = await bodyOf(request);
+    if (body === null) return;
+    asked.push({ url: request.url, headers: request.headers, body });
     (answers.length > 1 ? answers.shift()! : answers[0]!)(response);
   });
   servers.push(server);
