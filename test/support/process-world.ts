@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DriverPorts } from '../../src/providers/driver.ts';
 import { ProcessDriver } from '../../src/providers/process/driver.ts';
+import { signal } from '../soak/proc.ts';
 import type { SeenProvider } from './driver-under-test.ts';
 import { NO_ACCIDENTS } from './fakes/accidents.ts';
 import { until } from './poll.ts';
@@ -104,12 +105,4 @@ function environmentOf(pid: string): Record<string, string> {
   return Object.fromEntries(
     pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]),
   );
-}
-
-function signal(pid: number, how: NodeJS.Signals): void {
-  try {
-    process.kill(pid, how);
-  } catch {
-    // The process has ended.
-  }
 }

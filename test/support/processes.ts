@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { signal } from '../soak/proc.ts';
 
 /** A process that a test started, in a process group of its own. */
 export interface Child {
@@ -140,18 +141,10 @@ export function groupLives(pid: number): boolean {
  * since they were listed are left out.
  */
 export function killTogether(pids: readonly number[]): void {
-  for (const signal of ['SIGSTOP', 'SIGKILL'] as const) for (const pid of pids) sendSignal(pid, signal);
-}
-
-function sendSignal(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // The process has ended.
-  }
+  for (const name of ['SIGSTOP', 'SIGKILL'] as const) for (const pid of pids) signal(pid, name);
 }
 
 /** Kills the group of a process started with `detached: true`. @param pid undefined: it could not be started */
 export function killGroup(pid: number | undefined): void {
-  if (pid !== undefined) sendSignal(-pid, 'SIGKILL');
+  if (pid !== undefined) signal(-pid, 'SIGKILL');
 }

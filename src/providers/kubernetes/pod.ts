@@ -18,7 +18,7 @@ type Plain = Record<string, unknown>;
 /** The fields that an operator has merged into the specs of pods. */
 interface Extra {
   pod?: Plain | undefined;
-  /** The same fields for spot pods alone. */
+  /** The operator has merged these fields into the specs of spot pods alone. */
   spot_pod?: Plain | undefined;
 }
 

@@ -114,7 +114,7 @@ export function rolloutOf(of: OfPool): Rollout {
     old,
     replaced,
     needless,
-    // Those beside workers that serve come first: a start whose old worker is gone would take the place of one.
+    // A start beside a worker that serves comes first: one whose old worker is gone would take its place.
     beside: beside
       .toSorted((one, other) => Number(isPaired(other)) - Number(isPaired(one)))
       .slice(0, old.length),

@@ -75,7 +75,7 @@ export class PostgresConnection {
     const warned = ({ code = '', message = '' }) => {
       if (code.startsWith('01')) this.#giveUp(connected, new Error(message));
     };
-    // What it warns of before that, such as collations of an older system, concerns no statement.
+    // The server also warns as it connects, such as of collations of an older system; that concerns no statement.
     ready.then(
       () => client.on('notice', warned),
       () => {},
