@@ -1,6 +1,6 @@
 import type { LedgerStep } from '../client/index.ts';
 import { printable, type Waiting, waitingText } from '../protocol/index.ts';
-import { exactTime } from '../show/format.ts';
+import { exactTime, inWords } from '../show/format.ts';
 
 /** Returns a ledger for people: one line for each step, with its time since the first, s. */
 export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?: Waiting): string {
@@ -11,7 +11,7 @@ export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?:
     const attempt = step.attempt === 0 ? '' : `${where}attempt ${step.attempt}, fence ${step.fence_token}`;
     return [
       `+${seconds.padStart(9)} s`,
-      step.step.replaceAll('_', ' ').padEnd(18),
+      inWords(step.step).padEnd(18),
       [attempt, step.detail].filter(Boolean).join(': '),
     ].join('  ');
   });

@@ -1,6 +1,6 @@
 import type { AuditAction, AuditEntry } from '../protocol/audit.ts';
 import { workerName } from '../protocol/scaling.ts';
-import { kindWords } from '../show/alerts.ts';
+import { inWords } from '../show/format.ts';
 
 /** The actions of the audit, in words. */
 export const ACTION_WORDS: Record<AuditAction, string> = {
@@ -48,15 +48,10 @@ export function byWhom(entry: Pick<AuditEntry, 'actor' | 'route'>): string {
 export function targetInWords({ action, target }: Pick<AuditEntry, 'action' | 'target'>): string {
   if (action === 'attention.acknowledge') {
     const [, kind, about] = /^([^/]*)\/?(.*)$/s.exec(target)!;
-    return about ? `${kindWords(kind!)}: ${workerName(about)}` : kindWords(kind!);
+    return about ? `${inWords(kind!)}: ${workerName(about)}` : inWords(kind!);
   }
   const isMute = action === 'alerts.mute' || action === 'alerts.unmute';
-  return isMute ? target.replace(/\bkind (\w+)$/, (_, kind) => kindWords(kind)) : target;
-}
-
-/** Returns the code of an error in words: `problem not found`. */
-export function errorInWords(code: string): string {
-  return code.replaceAll('_', ' ');
+  return isMute ? target.replace(/\bkind (\w+)$/, (_, kind) => inWords(kind)) : target;
 }
 
 /** The fields that are left out, since the target and the time of the entry show them. */
@@ -92,7 +87,7 @@ function fieldsOf(value: unknown): Record<string, unknown> {
 
 /** Returns the name of a field as the page says it: `requests per minute`, `pool`. */
 function fieldInWords(name: string): string {
-  return name === 'config_id' ? 'pool' : name.replaceAll('_', ' ');
+  return name === 'config_id' ? 'pool' : inWords(name);
 }
 
 /** A time in ISO's form. */

@@ -1,17 +1,13 @@
 import type { AlertMute, AlertReceiverRow } from '../protocol/alerts.ts';
 import { duration } from '../protocol/text.ts';
-
-/** Returns a kind of problems in words: `worker lost`. */
-export function kindWords(kind: string): string {
-  return kind.replaceAll('_', ' ');
-}
+import { inWords } from './format.ts';
 
 /** Returns of what a receiver is told, in a sentence. */
 export function receiverRules(receiver: AlertReceiverRow): string {
   const { severity, pools, kinds, repeat_after_seconds, ends } = receiver;
   const what = severity === 'error' ? 'errors' : 'errors and warnings';
   const of = pools === null ? '' : ` of the pools ${pools.join(', ')}`;
-  const kind = kinds === null ? '' : `, if they are of the kinds ${kinds.map(kindWords).join(', ')}`;
+  const kind = kinds === null ? '' : `, if they are of the kinds ${kinds.map(inWords).join(', ')}`;
   const again =
     repeat_after_seconds === null
       ? ''
@@ -26,6 +22,6 @@ function wholeDuration(seconds: number): string {
 
 /** Returns what a mute concerns: "everything", "the pool llama-8b", "worker lost of the pool llama-8b". */
 export function mutedText({ pool, kind }: Pick<AlertMute, 'pool' | 'kind'>): string {
-  if (pool === null) return kind === null ? 'everything' : kindWords(kind);
-  return kind === null ? `the pool ${pool}` : `${kindWords(kind)} of the pool ${pool}`;
+  if (pool === null) return kind === null ? 'everything' : inWords(kind);
+  return kind === null ? `the pool ${pool}` : `${inWords(kind)} of the pool ${pool}`;
 }

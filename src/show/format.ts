@@ -6,6 +6,11 @@ export const UNKNOWN = '–';
 
 type Known<T> = T | null | undefined;
 
+/** Returns a code, a kind or the name of a field in words: `worker_lost` is `worker lost`. */
+export function inWords(code: string): string {
+  return code.replaceAll('_', ' ');
+}
+
 /** Returns a duration such as `850 ms`, `4.2 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`. */
 export function duration(ms: Known<number>): string {
   return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.duration(ms);

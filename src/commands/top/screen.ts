@@ -1,6 +1,6 @@
 import type { LedgerStep } from '../../client/index.ts';
 import type { FleetView, RequestRecord, WorkerRow } from '../../protocol/index.ts';
-import { age, amount, duration, money, price, tokenRate } from '../../show/format.ts';
+import { age, amount, duration, inWords, money, price, tokenRate } from '../../show/format.ts';
 import { isUnderWay, sortLaunches } from '../../show/launches.ts';
 import { type Lane, timelineOf } from '../../show/timeline.ts';
 import { TROUBLE } from '../../show/workers.ts';
@@ -235,5 +235,5 @@ function laneLine({ attempt, worker_id, spans, end }: Lane, from: number, to: nu
   for (const { to: ends, activity } of spans.filter((span) => span.to > span.from))
     bar = bar.padEnd(Math.max(bar.length + 1, at(ends)), BARS[activity]);
   const who = attempt === 0 ? 'no attempt' : `attempt ${attempt} ${worker_id ?? ''}`;
-  return clean(`${bar.padEnd(BAR_COLUMNS + 3)}  ${who}${end ? `: ${end.step.replaceAll('_', ' ')}` : ''}`);
+  return clean(`${bar.padEnd(BAR_COLUMNS + 3)}  ${who}${end ? `: ${inWords(end.step)}` : ''}`);
 }

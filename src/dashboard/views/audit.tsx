@@ -1,13 +1,7 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
+import { inWords } from '../../show/format.ts';
 import { request } from '../api.ts';
-import {
-  ACTION_WORDS,
-  actorInWords,
-  byWhom,
-  changeInWords,
-  errorInWords,
-  targetInWords,
-} from '../audit-words.ts';
+import { ACTION_WORDS, actorInWords, byWhom, changeInWords, targetInWords } from '../audit-words.ts';
 import { download, Problem, useAction } from '../controls/action.tsx';
 import { apiQuery, type FilterField } from '../controls/filters.tsx';
 import { List } from '../controls/list.tsx';
@@ -162,7 +156,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     cell: ({ outcome, error }) => (
       <>
         <AuditMark outcome={outcome} />
-        {error && <small title={error}>{errorInWords(error)}</small>}
+        {error && <small title={error}>{inWords(error)}</small>}
       </>
     ),
   },

@@ -254,7 +254,7 @@ function Story({ steps }: { steps: LedgerStep[] }) {
                     <Time at={Date.parse(at)} />
                   </td>
                   <td class="number">{format.duration(between(steps[0]!.at, at))}</td>
-                  <td>{step.replaceAll('_', ' ')}</td>
+                  <td>{format.inWords(step)}</td>
                   <td>
                     <WorkerLink id={worker_id} />
                   </td>

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { ALERT_KINDS } from '../../protocol/problem-kinds.ts';
-import { kindWords } from '../../show/alerts.ts';
+import { inWords } from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Choice } from '../controls/choice.tsx';
@@ -18,7 +18,7 @@ const DURATIONS = {
 };
 
 /** The kinds of problems, in words. */
-const KINDS = { '': 'all', ...Object.fromEntries(ALERT_KINDS.map((kind) => [kind, kindWords(kind)])) };
+const KINDS = { '': 'all', ...Object.fromEntries(ALERT_KINDS.map((kind) => [kind, inWords(kind)])) };
 
 /** Shows the form that mutes alerts. */
 export function MuteForm({ onDone, onCancel }: { onDone(): void; onCancel(): void }) {

@@ -178,7 +178,7 @@ function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentC
   if (prefills === null) return [];
   const { done = 0, ...whole } = prefills.results;
   const reasons = Object.entries(whole).filter(([, count]) => count > 0);
-  const words = reasons.map(([reason, count]) => `${format.count(count)} ${reason.replaceAll('_', ' ')}`);
+  const words = reasons.map(([reason, count]) => `${format.count(count)} ${format.inWords(reason)}`);
   const handed = `${format.count(done)} handed over, ${format.count(prefills.tokens)} tokens`;
   return [['Long prompts', [handed, ...(words.length > 0 ? [`whole: ${words.join(', ')}`] : [])].join('; ')]];
 }
