@@ -6,7 +6,7 @@ import { ensureClients } from '../../scripts/clients/setup.ts';
 import { ranScript } from '../support/client-scripts.ts';
 import { until } from '../support/poll.ts';
 import { bodyOf } from '../support/request-body.ts';
-import { readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { HELD, readyWorker, setPace, startQueue, tearDown } from '../support/road.ts';
 
 /** Events that a real queue posts to a real HTTP server, read by OpenAI's client for Python, unmodified. */
 
@@ -47,11 +47,12 @@ it('the ends of responses and batches, read by client.webhooks.unwrap', async ()
     const answer = await fetch(`${queue.url}${path}`, { method: 'POST', ...init });
     return (await answer.json()) as { id: string; error?: unknown };
   };
-  await readyWorker(queue.url, 'w');
+  const worker = await readyWorker(queue.url, 'w', { engineArgs: HELD });
   const asked = { model: 'tiny', background: true, input: 'Hi' };
-  const short = await ask('/v1/responses', { ...asked, max_output_tokens: 4 });
   const long = await ask('/v1/responses', { ...asked, max_output_tokens: 20_000 });
   await ask(`/v1/responses/${long.id}/cancel`, {});
+  await setPace(worker.engineUrl, 0);
+  const short = await ask('/v1/responses', { ...asked, max_output_tokens: 4 });
   const batchOf = async (line: string) => {
     const form = new FormData();
     form.append('purpose', 'batch');
