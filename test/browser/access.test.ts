@@ -253,11 +253,11 @@ describe('signing in', () => {
     const queue = await startWithTokens();
     await startWorker(queue.url, 'w', { env: { CASOLA_API_TOKEN: 'workers-token' } });
     const page = await signIn(queue.url, 'callers-token');
-    await page.getByText('Serving', { exact: true }).waitFor({ timeout: 60_000 });
+    await page.getByText('Serving', { exact: true }).waitFor();
     await page.getByRole('link', { name: 'Try it' }).click();
     await page.getByLabel('Message').fill('Say hello.');
     await page.getByRole('button', { name: 'Send' }).click();
-    await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+    await page.getByText('whole answer after').waitFor();
     await page.getByText('-H "Authorization: Bearer $TOKEN"').waitFor();
   });
 });
@@ -270,7 +270,7 @@ describe('a page that stays open', () => {
     await page.locator('.freshness', { hasText: 'Live' }).waitFor();
     breakTunnels();
     await page.locator('.freshness', { hasText: 'Lost' }).waitFor();
-    await page.locator('.freshness', { hasText: 'Live' }).waitFor({ timeout: 15_000 });
+    await page.locator('.freshness', { hasText: 'Live' }).waitFor();
   });
 
   it('asks for a token again once its sign-in is over', async () => {
@@ -280,7 +280,7 @@ describe('a page that stays open', () => {
     await page.locator('.freshness', { hasText: 'Live' }).waitFor();
     await page.context().clearCookies();
     breakTunnels();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor({ timeout: 30_000 });
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   });
 });
 
@@ -302,10 +302,10 @@ describe('behind a proxy', () => {
     const queue = await startWithTokens();
     const url = await startProxy(queue, { refusesUpgrades: true });
     const page = await signIn(url, 'readers-token');
-    await page.getByText('refuses WebSockets').waitFor({ timeout: 60_000 });
+    await page.getByText('refuses WebSockets').waitFor();
     const body = JSON.stringify({ instance_id: 'seen-by-polling', status: 'starting', config_id: 'cfg' });
     const headers = { authorization: 'Bearer workers-token' };
     await fetch(`${queue.url}/api/heartbeats`, { method: 'POST', headers, body });
-    await page.getByRole('link', { name: 'seen-by-polling' }).waitFor({ timeout: 30_000 });
+    await page.getByRole('link', { name: 'seen-by-polling' }).waitFor();
   });
 });

@@ -18,11 +18,8 @@ afterAll(async () => {
   await demo.stop();
 });
 
-it('shows a launch from the decision to its end, what it costs, and lets an admin hold it', {
-  timeout: 110_000,
-}, async () => {
+it('shows a launch from the decision to its end, what it costs, and lets an admin hold it', async () => {
   const { page, faults } = open;
-  page.setDefaultTimeout(60_000);
   await page.goto(road.url);
   const topOf = async (name: string) =>
     (await page.getByRole('heading', { name, exact: true }).boundingBox())!.y;

@@ -40,6 +40,16 @@ it('shows 100,000 jobs page by page, and finds one of them', async () => {
   expect(await page.evaluate(NODES)).toBeLessThan(MOST_NODES);
   await page.goto(`${queue.url}/jobs?id=job-0500`);
   await page.getByRole('row', { name: /job-050000/ }).waitFor();
+
+  // In the order of their ids what was read stays when a new one comes, wherever it belongs.
+  await page.goto(`${queue.url}/jobs?id=job-05`);
+  await page.getByRole('button', { name: /Show older ones/ }).click();
+  await page.getByRole('button', { name: '600 shown' }).waitFor();
+  await page.evaluate('scrollTo(0, 1000)');
+  await submit(queue.url, { ...chatJob(1, { id: 'job-05-new' }), config_id: 'nobody' });
+  await page.getByRole('button', { name: '1 new' }).waitFor();
+  await page.getByRole('button', { name: '600 shown' }).waitFor();
+
   await page.goto(`${queue.url}/jobs?worker_id=rare`);
   await page.getByRole('row', { name: /job-099000/ }).waitFor();
   await close();

@@ -63,7 +63,7 @@ it('tells of a request from which worker its answer moved, at which token, and w
   expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   expect(faults).toHaveLength(1);
   await close();
-}, 180_000);
+});
 
 it('tells of a request and of its pool how much of prompts a worker was supposed to have', async () => {
   const config_id = 'asked-twice';
@@ -100,4 +100,4 @@ it('tells of a request and of its pool how much of prompts a worker was supposed
     .getByText(/^\d+ %$/)
     .waitFor();
   await close();
-}, 180_000);
+});

@@ -54,7 +54,7 @@ it('lists them, and shows one with what it goes on from', async () => {
   await page.getByText('Items of the conversation').waitFor();
   expect(faults).toEqual([]);
   await close();
-}, 120_000);
+});
 
 it('says that one is not there', async () => {
   const { page, close } = await openPage();

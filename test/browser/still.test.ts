@@ -17,7 +17,7 @@ beforeAll(async () => {
   ({ url } = await startQueue());
   fleet = startDemoFleet({ url, token: undefined });
   await fleet.settled;
-}, 180_000);
+});
 afterAll(async () => {
   await fleet.stop();
   await tearDown();

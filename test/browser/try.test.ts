@@ -43,7 +43,7 @@ it('streams a chat through the gateway, and shows the command that does the same
   const answer = page.getByRole('listitem').filter({ hasText: 'tiny' }).last();
   await expect.poll(async () => (await answer.textContent())?.length).toBeGreaterThan(10);
   // It comes in pieces: the form is still busy while there is text.
-  await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+  await page.getByText('whole answer after').waitFor();
   await page.getByText(/tokens in, \d+ out/).waitFor();
   await page.getByText(`curl '${queue.url}/v1/chat/completions'`).waitFor();
   await page.getByText('"content": "Say hello."').waitFor();
@@ -80,7 +80,7 @@ it('asks with a system prompt and parameters, not streamed, and shows a command 
   await page.getByLabel('Tools, as JSON').fill('');
   await page.getByRole('checkbox', { name: 'Stream' }).uncheck();
   await page.getByRole('button', { name: 'Send' }).click();
-  await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+  await page.getByText('whole answer after').waitFor();
   const answer = await page.locator('.chat li.assistant .said').last().textContent();
 
   const command = await page.locator('.elsewhere pre').textContent();
@@ -94,7 +94,7 @@ it('asks with a system prompt and parameters, not streamed, and shows a command 
   await page.getByText("import OpenAI from 'openai';").waitFor();
   await page.getByText("It's a test.").first().waitFor();
   expect(open.faults.filter((fault) => !fault.includes('404'))).toEqual([]);
-}, 180_000);
+});
 
 it('sends an image with a message, and shortens it in what is shown', async () => {
   await page.goto(`${queue.url}/try`);

@@ -10,7 +10,7 @@ export default defineConfig({
     sequence: { sequencer: longestFirst('rollout', 'still', 'launches', 'every-view') },
     // A busy machine may take seconds over a page.
     expect: { poll: { timeout: 60_000 } },
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 });

@@ -24,7 +24,6 @@ function file(lines: number) {
 
 it('says what the batch waits for and until when, and a button beside it launches a worker', async () => {
   const { page, faults } = open;
-  page.setDefaultTimeout(60_000);
   await page.goto(`${road.url}/batches`);
   await page.getByLabel('File of requests').setInputFiles(file(3));
   await page.getByRole('button', { name: 'Start a batch' }).click();
@@ -46,7 +45,7 @@ it('says what the batch waits for and until when, and a button beside it launche
   await page.getByText(/^Waits because it has no worker, and no launcher is connected/).waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
   expect(faults).toEqual([]);
-}, 180_000);
+});
 
 it('gives the panel of a pool as much room when nothing waits as when jobs do', async () => {
   const { page } = open;

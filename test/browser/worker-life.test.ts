@@ -65,8 +65,8 @@ it('shows a worker load with progress, take jobs, be killed, count as lost, and 
     engineArgs: '--startup-seconds 12 --inter-token-latency-ms 20',
     env: BEATS,
   });
-  await row.getByText('Loading', { exact: true }).waitFor({ timeout: 60_000 });
-  await row.getByRole('progressbar').waitFor({ timeout: 60_000 });
+  await row.getByText('Loading', { exact: true }).waitFor();
+  await row.getByRole('progressbar').waitFor();
   await untilReady(queue.url, 'w-1');
   await row.getByText('Idle', { exact: true }).waitFor();
   await page.getByText('Serving', { exact: true }).waitFor();
@@ -77,11 +77,11 @@ it('shows a worker load with progress, take jobs, be killed, count as lost, and 
 
   // The machine is gone: nobody is left who could say that it stops.
   killAll(worker.process.pid);
-  await row.getByText('Lost', { exact: true }).waitFor({ timeout: 60_000 });
+  await row.getByText('Lost', { exact: true }).waitFor();
   await page.getByRole('region', { name: 'Needs attention' }).getByText(/w-1/).first().waitFor();
 
   await startWorker(queue.url, 'w-1', { engineArgs: '--inter-token-latency-ms 20', env: BEATS });
-  await row.getByText(/Idle|Running/).waitFor({ timeout: 60_000 });
+  await row.getByText(/Idle|Running/).waitFor();
   expect(open?.faults).toEqual([]);
 }, 240_000);
 
@@ -98,10 +98,10 @@ it('survives a restart of the queue without being loaded anew, and says so meanw
   await page.getByRole('link', { name: 'kept' }).waitFor();
   await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
   await queue.process.stop();
-  await page.getByText(/The queue does not answer/).waitFor({ timeout: 30_000 });
+  await page.getByText(/The queue does not answer/).waitFor();
   await page.getByRole('link', { name: 'kept' }).waitFor();
   await startQueue({ port: queue.port, stateDir: queue.stateDir });
-  await page.getByText(/The queue does not answer/).waitFor({ state: 'detached', timeout: 60_000 });
+  await page.getByText(/The queue does not answer/).waitFor({ state: 'detached' });
   await page.getByText('Live', { exact: false }).first().waitFor();
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
-}, 180_000);
+});

@@ -154,4 +154,4 @@ it('says how much slower than the rest of its pool a worker is, and of how many 
   await table.getByRole('row', { name: /^Failed 0 % \d+ 0 % \d+ as the pool$/ }).waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
   expect(open!.faults).toEqual([]);
-}, 180_000);
+});

@@ -131,9 +131,10 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
     setNewest(news > 0 ? { ...page, news } : null);
     const newer = new Map(page.rows.map((row) => [idOf(row), row]));
     // A known row in the page's span that the page lacks no longer fits the filter.
-    const oldest = page.rows.at(-1);
-    const last = page.next === null || !oldest ? 0 : timeOf(oldest);
-    setRows((known) => known.flatMap((row) => newer.get(idOf(row)) ?? (timeOf(row) > last ? [] : row)));
+    const end = page.next === null ? undefined : page.rows.at(-1);
+    const isInSpan = (row: Row) =>
+      end === undefined || (isById(asked) ? idOf(row) <= idOf(end) : timeOf(row) > timeOf(end));
+    setRows((known) => known.flatMap((row) => newer.get(idOf(row)) ?? (isInSpan(row) ? [] : row)));
   };
 
   useEffect(() => repeat(LOOK_MS, look), [asked]);
@@ -171,6 +172,11 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
  */
 function isRead(): boolean {
   return isTouched || document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
+}
+
+/** Returns whether the API answers a query in the order of the ids, which it does for a part of an id. */
+function isById(asked: string): boolean {
+  return new URLSearchParams(asked).has('id_prefix');
 }
 
 /** Returns the query with the time to which `range_ms` counts back. */

@@ -42,7 +42,7 @@ export function JobsView() {
       <h1 id="jobs-title">Jobs</h1>
       <List
         listed={JOBS}
-        label="Jobs, newest first"
+        label={query.value.has('id') ? 'Jobs, by their ids' : 'Jobs, newest first'}
         what="job"
         columns={JOB_COLUMNS}
         rowHeight={jobRowHeight()}
