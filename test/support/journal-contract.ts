@@ -149,10 +149,10 @@ export function journalContract(kind: string, make: () => Promise<JournalUnderTe
       expect(await read(newest.chunks)).toEqual(chunks.map(chunkOf));
       await owner.trim(2);
       expect((await follower.newestSnapshot())!.seq).toBe(2);
-      // A snapshot of the same entry again, as a follower makes after it was started again.
+      // A snapshot of the same entry again, as a follower makes after it was started again, or another queue by mistake.
       await follower.saveSnapshot({ seq: 2, chunks: each(chunks.slice(1)) });
       const again = (await owner.newestSnapshot())!;
-      expect(await read(again.chunks)).toEqual(chunks.slice(1).map(chunkOf));
+      expect(await read(again.chunks)).toEqual(chunks.map(chunkOf));
     });
 
     it('shows nothing of a snapshot that was not finished', async () => {

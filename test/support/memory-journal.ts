@@ -101,8 +101,9 @@ export class MemoryJournal implements Journal {
     const all: SnapshotChunk[] = [];
     for await (const { name, bytes } of chunks) all.push({ name, bytes: Uint8Array.from(bytes) });
     await this.#call(() => {
-      const others = this.#server.snapshots.filter((one) => one.seq !== seq);
-      this.#server.snapshots = [...others, { seq, chunks: all }].sort((one, other) => one.seq - other.seq);
+      if (this.#server.snapshots.some((one) => one.seq === seq)) return;
+      const snapshots = [...this.#server.snapshots, { seq, chunks: all }];
+      this.#server.snapshots = snapshots.sort((one, other) => one.seq - other.seq);
     });
   }
 

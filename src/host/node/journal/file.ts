@@ -127,7 +127,13 @@ export class FileJournal implements Journal {
         await file.writev([head, Buffer.from(name), bytes]);
       }
     });
-    await rename(written, this.#at('snapshots', seq));
+    try {
+      await link(written, this.#at('snapshots', seq));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    } finally {
+      await rm(written);
+    }
     await syncFolder(join(this.#folder, 'snapshots'));
   }
 

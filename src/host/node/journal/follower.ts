@@ -12,7 +12,7 @@ import { type Entry, type Journal, type Place, Taken } from './journal.ts';
 import { appendAgain, isSame, KeptEntries } from './kept-entries.ts';
 import { type LocalPlace, readPlace, writePlace } from './place.ts';
 import { Diverged, forgetApplied, Replica } from './replica.ts';
-import { checkVersion, restoreSnapshot, saveSnapshot, usedByTwo } from './snapshot.ts';
+import { checkVersion, restoreSnapshot, saveSnapshot, snapshotOwner, usedByTwo } from './snapshot.ts';
 
 /** The most entries that are applied in one turn. */
 const MOST_AT_ONCE = 500;
@@ -271,5 +271,7 @@ async function beginJournal(
   // The place goes first: a start after an end in between would take the snapshot for another folder's.
   await writePlace(stateDir, { journal: id, seq: 0, epoch: 0, mayBeAhead: false });
   await saveSnapshot(journal, stateDir, id, () => ({ seq: 0, epoch: 0 }));
+  // Another queue with data of its own may begin the journal at the same time; the first snapshot stays.
+  if ((await snapshotOwner(journal)) !== id) throw usedByTwo();
   return id;
 }

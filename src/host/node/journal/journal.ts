@@ -73,8 +73,8 @@ export interface Journal {
   /** Returns the lease, and whether it still runs by the clock of the server; null: there was never one. */
   lease(): Promise<(Lease & { isAlive: boolean }) | null>;
   /**
-   * Stores a snapshot, which `newestSnapshot` returns only once all of it is stored. If the chunks throw, nothing of it
-   * stays that another call would see.
+   * Stores a snapshot, which `newestSnapshot` returns only once all of it is stored. One that has its number already
+   * stays as it is. If the chunks throw, nothing of it stays that another call would see.
    */
   saveSnapshot(snapshot: Snapshot): Promise<void>;
   /** Returns the snapshot with the highest number. Its chunks may throw if `trim` removes it meanwhile. */

@@ -125,7 +125,7 @@ export class PostgresJournal implements Journal {
         part += 1;
       }
       const text = `INSERT INTO $.snapshot (seq, id, parts) VALUES ($1, $2, $3)
-        ON CONFLICT (seq) DO UPDATE SET id = excluded.id, parts = excluded.parts`;
+        ON CONFLICT (seq) DO NOTHING`;
       await connection.query(this.#named(text), [seq, id, part]);
       await this.#removeUnnamedParts(connection);
       await connection.query('COMMIT');

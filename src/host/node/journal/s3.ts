@@ -138,7 +138,8 @@ export class S3Journal implements Journal {
       const part = contents.names.push(name) - 1;
       await again((limit) => this.#bucket.put(partKey(contents.id, part), bytes, limit));
     }
-    await again((limit) => this.#bucket.put(`snapshots/${sortedName(seq)}`, JSON.stringify(contents), limit));
+    const key = `snapshots/${sortedName(seq)}`;
+    await again((limit) => this.#bucket.put(key, JSON.stringify(contents), limit, WHEN_ABSENT));
   }
 
   async newestSnapshot(): Promise<Snapshot | null> {

@@ -101,6 +101,27 @@ describe('snapshots', () => {
     await expect(three.follow()).rejects.toThrow('two queues have used one journal');
   });
 
+  it('stay when two queues with data begin one journal at once, and the second is refused', async () => {
+    const [one, two] = [await members.member(), await members.member()];
+    for (const [member, n] of [[one, 1] as const, [two, 2] as const]) {
+      await put(member, n);
+      await member.end();
+    }
+    const [first, second] = [members.again(one), members.again(two)];
+    const { saveSnapshot } = second.journal;
+    second.journal.saveSnapshot = async (snapshot) => {
+      await first.follow();
+      await saveSnapshot.call(second.journal, snapshot);
+    };
+    await expect(second.follow()).rejects.toThrow('two queues have used one journal');
+    await first.own();
+    const follower = await members.member();
+    await follower.follow();
+    expect(numbers(follower)).toEqual([1]);
+    await expect(members.again(second).follow()).rejects.toThrow('follows another journal');
+    expect(numbers(second)).toEqual([2]);
+  });
+
   it('are taken by a follower while it goes on', async () => {
     const one = await members.owner();
     const two = await members.member();
