@@ -57,8 +57,12 @@ describe.concurrent('an engine that hangs behind a good health check', () => {
     expect((await hanging.process.exited).code).toBe(EXIT.engineDied);
     expect(hanging.process.output()).toContain('the engine hangs: it has work and made nothing');
     expect(await processesWith(String(hanging.enginePort))).toEqual([]);
-    const gone = (await workers(queue.url)).find((view) => view.worker_id === 'hanging');
-    expect(gone).toMatchObject({ status: 'error', error_message: expect.stringContaining('hangs') });
+    const gone = await until(
+      async () =>
+        (await workers(queue.url)).find((view) => view.worker_id === 'hanging' && view.status === 'error'),
+      'the last report of the worker is there',
+    );
+    expect(gone.error_message).toContain('hangs');
     await worker('other', {}, '', 'hanging');
     expect(await settled(queue.url, id)).toMatchObject({
       state: 'succeeded',

@@ -36,6 +36,10 @@ it('a worker whose queue is connected and answers nothing ends in order, with it
     queue.process.kill('SIGCONT');
   }
   expect(worker.process.output()).not.toContain('did not end in time');
-  const lines = logs.posts.flatMap(({ body }) => body.entries as { message: string }[]);
-  expect(lines.map(({ message }) => message)).toContainEqual(expect.stringContaining('worker ended'));
+  const lines = () => logs.posts.flatMap(({ body }) => body.entries as { message: string }[]);
+  // This process may read the last post only after the worker has ended.
+  await until(
+    () => lines().some(({ message }) => message.includes('worker ended')),
+    'the last lines are there',
+  );
 });
