@@ -82,7 +82,8 @@ it('nothing that runs is dropped or counted twice while the queue is away, and w
     expect(text.match(/"content":"[^"]/g)).toHaveLength(TOKENS);
   }
   await sleep(AWAY_MS / 2);
-  queue = await startQueue({ port: queue.port, stateDir: queue.stateDir, env: { QUEUE_LEASE_SECONDS: '6' } });
+  // Gateway and worker may be slow to dial again.
+  queue = await startQueue({ ...queue, env: { QUEUE_RECONNECT_GRACE_SECONDS: '60' } });
   expect(JSON.parse(await late)).toMatchObject({ usage: { completion_tokens: TOKENS } });
   expect(await settled(urls[1], id)).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [] });
   const requests = STREAMS + 2;

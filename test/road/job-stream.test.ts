@@ -21,7 +21,8 @@ let worker: WorkerProcess;
 let network: FaultyProxy;
 
 beforeAll(async () => {
-  queue = await startQueue();
+  // A worker that is slow to dial again keeps its job.
+  queue = await startQueue({ env: { QUEUE_RECONNECT_GRACE_SECONDS: '60' } });
   network = await new FaultyProxy(queue.port, Math.random).listen();
   worker = await readyWorker(queue.url, 'w', {
     engineArgs: HELD,
