@@ -1,7 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
-import { ANSWERED_FIRST, closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import {
+  ANSWERED_FIRST,
+  closeRawWorkers,
+  type JobFrame,
+  RawWorker,
+  REFUSED_FIRST,
+} from '../support/raw-worker.ts';
 
 /** What callers get from a worker that speaks only the base protocol, through gateway and queue. */
 let road: MiniflareQueue;
@@ -97,7 +103,7 @@ describe('a base worker', () => {
     async (path) => {
       worker = await (await new RawWorker(road.url).connect()).register('base', { base: true });
       const body = JSON.stringify({ model: 'cfg', prompt: 'x', input: 'x', max_tokens: 1, messages: [] });
-      const response = await fetch(road.url + path, { method: 'POST', body });
+      const response = await fetch(road.url + path, { method: 'POST', headers: REFUSED_FIRST, body });
       expect(response.status).toBe(501);
       expect(await response.text()).toContain(`cannot run POST ${path}`);
     },

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ENGINE_ROUTES, type EngineRoute } from '../../src/protocol/engine-routes.ts';
 import type { Limits, LimitView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
@@ -87,12 +87,13 @@ function settle(worker: RawWorker, job: JobFrame, isStream: boolean): void {
 describe.each(CASES)('$name', ({ path, body }) => {
   it('counts against every limit and budget, and as usage', async () => {
     const queue = road.newQueue();
-    const ask = async (token: string, address: string, sent?: object) =>
+    const ask = async (token: string, address: string, sent?: object, more = {}) =>
       await fetch(road.url + address, {
         headers: {
           authorization: `Bearer ${token}`,
           'x-queue-id': queue,
           'content-type': 'application/json',
+          ...more,
         },
         ...(sent && { method: 'POST', body: JSON.stringify(sent) }),
       });
@@ -128,9 +129,9 @@ describe.each(CASES)('$name', ({ path, body }) => {
     expect(total.dollars).toBeGreaterThan(0);
 
     // The one request of the minute is used up: another is refused, or held back where it is stored as a job.
-    const next = await ask('app', path, { ...body, stream: false });
-    const { status } = (await next.json()) as { status?: string };
     const isJob = 'background' in body;
+    const next = await ask('app', path, { ...body, stream: false }, isJob ? {} : REFUSED_FIRST);
+    const { status } = (await next.json()) as { status?: string };
     expect([next.status, status]).toEqual(isJob ? [200, 'queued'] : [429, undefined]);
     if (isJob) await until(async () => (await standing(null)).held === 1, 'the limit holds it back');
   });

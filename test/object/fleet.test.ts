@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { closeRawWorkers, RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 
 /** The fleet object beside the queue's in a real process. */
 const TOKEN = 'secret';
@@ -106,7 +106,7 @@ describe('the fleet', () => {
     const post = async (path: string, body: object) => {
       const response = await fetch(road.url + path, {
         method: 'POST',
-        headers: headersOf(queue),
+        headers: { ...headersOf(queue), ...REFUSED_FIRST },
         body: JSON.stringify(body),
       });
       return [response.status, await response.text()] as const;

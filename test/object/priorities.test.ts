@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
@@ -75,10 +76,9 @@ describe('the priority of a job', () => {
 
 describe('the priority at an engine', () => {
   it('is asked for by header or body only as far as the token allows', async () => {
-    // A request that is let through finds nobody who serves its model. The limit has its answer begin with a status, however slow
-    // the machine is.
+    // A request that is let through finds nobody who serves its model.
     const ask = async (token: string, body: string, headers: Record<string, string> = {}) =>
-      (await post(token, '/v1/chat/completions', body, { 'x-request-timeout': '5', ...headers })).status;
+      (await post(token, '/v1/chat/completions', body, { ...REFUSED_FIRST, ...headers })).status;
     const chat = (priority: string) => `{"model":"tiny","messages":[],"priority":${priority}}`;
     expect(await ask('app', chat('-1'))).toBe(403);
     expect(await ask('app', chat('"-1"'))).toBe(403);

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { ANSWERED_FIRST, bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, bytes, type JobFrame, RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** RunPod's endpoints through a real queue; the worker is played by the test. */
@@ -220,7 +220,9 @@ it('openai/v1 is the same as /v1, errors and streams included', async () => {
   const models = await fetch(`${road.url}/v2/cfg/openai/v1/models`, { headers });
   expect(await models.json()).toMatchObject({ data: [{ id: 'tiny' }] });
   const unknown = await fetch(`${road.url}/v2/cfg/openai/v1/messages`, {
-    ...{ method: 'POST', headers, body: '{"model":"ghost","messages":[]}' },
+    method: 'POST',
+    headers: { ...headers, ...REFUSED_FIRST },
+    body: '{"model":"ghost","messages":[]}',
   });
   expect([unknown.status, await unknown.json()]).toMatchObject([404, { type: 'error' }]);
 });

@@ -22,6 +22,9 @@ export const EVENT_STREAM = { status: 200, headers: { 'content-type': 'text/even
  */
 export const ANSWERED_FIRST = { 'x-queue-wait': '5' };
 
+/** Headers of a request that is refused, which `ANSWERED_FIRST` would have wait: they set no more than when it begins. */
+export const REFUSED_FIRST = { 'x-request-timeout': '5' };
+
 /** Returns a text as UTF-8. */
 export const bytes = (text: string) => new TextEncoder().encode(text);
 
