@@ -40,9 +40,9 @@ export class QueueUnderTest {
     await this.start();
   }
 
-  /** On what is stored. */
-  async start(): Promise<void> {
-    this.#process = await this.#start(this.#started);
+  /** On what is stored. @param env settings of this start alone */
+  async start(env: Record<string, string> = {}): Promise<void> {
+    this.#process = await this.#start({ ...this.#started, env: { ...this.#env, ...env } });
     await this.#process.waitForLine(/listening at|Ready on/);
   }
 

@@ -1,17 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { ANSWERED_FIRST, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a queue keeps and how much: ledger, bounds and retention in a real queue. */
 
-const road = startTestQueue({
-  QUEUE_IDS: 'bounds-*',
-  MAX_PENDING: '3',
-  MAX_WAITING: '1',
-  RETENTION_SECONDS: '4',
-});
+const BOUNDS = { QUEUE_IDS: 'bounds-*', MAX_PENDING: '3', MAX_WAITING: '1' };
+const road = startTestQueue(BOUNDS);
 
 let queueNumber = 0;
 const newQueue = () => `bounds-${++queueNumber}`;
@@ -19,7 +15,7 @@ const newQueue = () => `bounds-${++queueNumber}`;
 async function ask(queue: string, method: string, path: string, body?: unknown) {
   const response = await fetch(road.url + path, {
     method,
-    headers: { 'x-queue-id': queue },
+    headers: { 'x-queue-id': queue, ...REFUSED_FIRST },
     body: JSON.stringify(body),
   });
   return { response, body: (await response.json()) as Record<string, unknown> };
@@ -137,6 +133,7 @@ describe('retention', () => {
   it('forgets a settled job by alarm, and its id may be used for another one', {
     timeout: 60_000,
   }, async () => {
+    await road.restart({ ...BOUNDS, RETENTION_SECONDS: '1' });
     const queue = newQueue();
     await ask(queue, 'POST', '/api/jobs', chat('old'));
     await ask(queue, 'DELETE', '/api/jobs/old');

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { RawWorker } from '../support/raw-worker.ts';
+import { RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** The queue and relay objects in a real process, driven over HTTP and sockets. */
-const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '5' });
+const road = startTestQueue();
 
 const { newQueue } = road;
 
@@ -97,6 +97,7 @@ describe('a queue object', () => {
   });
 
   it('moves a job by alarm when its worker vanishes and stays away', async () => {
+    await road.restart({ RECONNECT_GRACE_SECONDS: '2' });
     const queue = newQueue();
     const first = await (await new RawWorker(road.url).connect(queue)).register('first');
     await submit(queue, chat('moved'));
@@ -113,17 +114,17 @@ describe('a queue object', () => {
     const queue = newQueue();
     await (await new RawWorker(road.url).connect(queue)).register('w');
     await road.killAndRestart();
-    const ask = async (model: string) => {
+    const ask = async (model: string, headers = {}) => {
       const body = JSON.stringify({ model, messages: [] });
       const response = await fetch(`${road.url}/v1/chat/completions`, {
         method: 'POST',
-        headers: { 'x-queue-id': queue },
+        headers: { 'x-queue-id': queue, ...headers },
         body,
       });
       return response.status;
     };
     const asked = ask('tiny');
-    expect(await ask('huge')).toBe(404);
+    expect(await ask('huge', REFUSED_FIRST)).toBe(404);
     const back = await (await new RawWorker(road.url).connect(queue)).register('w');
     const job = await back.job();
     back.answerJson(job);

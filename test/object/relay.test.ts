@@ -6,7 +6,7 @@ import { startTestQueue } from '../support/test-queue.ts';
 
 /** Answers through gateway, queue and relay in a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '5' });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;
@@ -128,7 +128,10 @@ describe('an answer', () => {
     );
 
     const early = new AbortController();
-    const silent = chat(queue, { signal: early.signal }).catch(() => 'aborted');
+    // A response that takes long has begun before the caller hangs up.
+    const silent = chat(queue, { signal: early.signal })
+      .then((response) => response.text())
+      .catch(() => 'aborted');
     const waiting = streamOf(await played.job(1));
     played.answer({ type: 'head', stream: waiting, head: EVENT_STREAM });
     early.abort();
@@ -170,6 +173,7 @@ describe('an answer', () => {
   });
 
   it('goes on byte for byte when the answer socket breaks and comes back', async () => {
+    await road.restart({ RECONNECT_GRACE_SECONDS: '60' });
     const queue = `q${++queueNumber}`;
     const played = await worker(queue);
     const answered = chat(queue);
