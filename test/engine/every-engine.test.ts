@@ -48,7 +48,7 @@ describe('the simulator in the dialect of FastDeploy', () => {
 
   const probe = async (url: string) => {
     const client = createEngineClient({ baseUrl: url, engine: describeEngine('fastdeploy') });
-    const answer = await client.probe(5000);
+    const answer = await client.probe(60_000);
     await client.close();
     return answer;
   };

@@ -110,10 +110,8 @@ describe.each(['revoked', 'rotated'] as const)('a token that is %s', (how) => {
     await until(() => program.isClosed, 'the socket of its program is closed');
     expect(others.isOver).toBe(false);
     expect([worker.closed, worker.answersClosed]).toEqual([null, null]);
-    const job = jobs.find(
-      ({ job_id }) => !worker.frames.some((frame) => frame.type === 'job_revoked' && frame.job_id === job_id),
-    );
-    const stream = (job ?? jobs[1]!).stream_id!;
+    const { job_id: ended } = await worker.next('job_revoked');
+    const stream = jobs.find(({ job_id }) => job_id !== ended)!.stream_id!;
     const rest = bytes('data: [DONE]\n\n');
     worker.answer(
       { type: 'bytes', stream, offset: EVENT.length, data: rest },

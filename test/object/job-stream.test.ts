@@ -129,13 +129,16 @@ it('tells the error of a job that failed or was cancelled', async () => {
   const waiting = ask(`/${failing}/stream`);
   const error = { error: 'no such model', code: 'engine_refused', retryable: false, http_status: 404 };
   played.send({ type: 'job_error', job_id, fence_token, ...error });
-  const failed = await waiting;
+  // A response that takes long has begun with 200, and the error is its only event.
+  expect(await (await waiting).text()).toContain('"code":"engine_refused"');
+  const failed = await ask(`/${failing}/stream`);
   expect([failed.status, await failed.json()]).toMatchObject([404, { error: { code: 'engine_refused' } }]);
   const cancelled = await submit();
   await played.job(1);
   const watching = ask(`/${cancelled}/stream`);
   await ask(`/${cancelled}`, { method: 'DELETE' });
-  const gone = await watching;
+  expect(await (await watching).text()).toContain('"code":"cancelled"');
+  const gone = await ask(`/${cancelled}/stream`);
   expect([gone.status, await gone.json()]).toMatchObject([409, { error: { code: 'cancelled' } }]);
 });
 

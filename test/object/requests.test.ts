@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
-import { ANSWERED_FIRST, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, type JobFrame, RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a caller may say about its request, and what it hears meanwhile, in a real queue; the worker is played. */
@@ -64,8 +64,8 @@ describe('the id of a request', () => {
 
   it('comes back with refusals of the queue and of the engine', async () => {
     const queue = road.newQueue();
-    // Nobody is there to wait for; the limit has its answer begin with a status.
-    const refused = await ask(queue, { 'x-request-id': 'a', 'x-request-timeout': '5' });
+    // Nobody is there to wait for.
+    const refused = await ask(queue, { 'x-request-id': 'a', ...REFUSED_FIRST });
     expect([refused.status, refused.headers.get('x-request-id')]).toEqual([404, 'a']);
     const played = await worker(queue);
     const answered = ask(queue, { 'x-request-id': 'b', ...ANSWERED_FIRST });
@@ -113,14 +113,16 @@ describe('a time limit', () => {
   );
 
   it('ends a request that waits, and a stream that has begun', async () => {
-    const queue = road.newQueue();
-    const played = await worker(queue);
-    const running = await ask(queue, { 'x-request-timeout': '6' }, '/v1/messages', { stream: true });
+    const [busy, other] = [road.newQueue(), road.newQueue()];
+    await worker(other);
+    const running = ask(other, { 'x-request-timeout': '6' }, '/v1/messages', { stream: true });
+    const played = await worker(busy);
+    await rawCaller(road.url, '/v1/chat/completions', { model: 'tiny' }, { 'x-queue-id': busy });
     await played.job();
-    const waiting = await ask(queue, { 'x-request-timeout': '1' });
+    const waiting = await ask(busy, { 'x-request-timeout': '1' });
     expect(waiting.status).toBe(504);
-    expect(await waiting.text()).toMatch(/waited 1\.\d s for a slot and got none/);
-    const text = await running.text();
+    expect(await waiting.text()).toMatch(/waited [1-9]\d*\.\d s for a slot and got none/);
+    const text = await (await running).text();
     expect(text).toMatch(/event: error\ndata: \{"type":"error","error":\{"type":"timeout_error",.*ran \d/);
   });
 

@@ -1,6 +1,7 @@
 import OpenAI from 'openai';
 import { expect, it } from 'vitest';
-import { RawWorker } from '../support/raw-worker.ts';
+import { until } from '../support/poll.ts';
+import { RawWorker, REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
 /** A pool of the fleet's file that has no worker, in a real queue. No launcher is there: the test plays the worker. */
@@ -45,6 +46,10 @@ it('a client of OpenAI sees a slow first answer, and a stream what it waits for'
     model: 'org/tiny',
     messages: [{ role: 'user', content: 'Hi' }],
   });
+  await until(async () => {
+    const health = (await (await call(queue, '/health')).json()) as { pending: number };
+    return health.pending === 1;
+  }, 'the client waits');
   const stream = (await chat(queue)).body!.pipeThrough(new TextDecoderStream()).getReader();
   const said = (await stream.read()).value;
   expect(said).toMatch(/^: starting a worker.*; place \d of 2\n\n$/);
@@ -76,7 +81,7 @@ it('who waits is answered as soon as no worker will be started', async () => {
 it('what only batches start is refused at once with the reason, and takes jobs', async () => {
   const queue = road.queue();
   await apply(queue, { batch_only: true });
-  const response = await chat(queue);
+  const response = await chat(queue, REFUSED_FIRST);
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);
   expect(await response.json()).toMatchObject({ error: { message: expect.stringContaining('batches') } });
   const job = { job_type: 'chat_completion', payload: { model: 'org/tiny', messages: [] } };
