@@ -1,6 +1,7 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import {
   engineRunning,
   isDeployed,
@@ -63,7 +64,8 @@ describe('the official OpenAI client', () => {
   });
 
   it('gets the engine’s own refusal, status and words', async () => {
-    const refused = client.chat.completions.create({ model: 'tiny', messages, temperature: -5 });
+    const request = { model: 'tiny', messages, temperature: -5 };
+    const refused = client.chat.completions.create(request, { headers: ANSWERED_FIRST });
     await expect(refused).rejects.toMatchObject({
       status: 400,
       error: { type: expect.stringContaining('Bad') },

@@ -9,6 +9,7 @@ import { until } from '../support/poll.ts';
 import { killGroup } from '../support/processes.ts';
 import {
   chatJob,
+  HELD,
   type QueueProcess,
   readyWorker,
   setPace,
@@ -38,12 +39,12 @@ afterAll(tearDown);
 
 const STREAMS = 64;
 const JOBS = 8;
-/** Sixteen seconds: longer than the shortest notice, and than a busy machine takes to begin all streams. */
+/** Sixteen seconds at the pace of `load`: longer than the shortest notice. */
 const TOKENS = 200;
 
 async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 80 --enable-scale-out',
+    engineArgs: `${HELD} --enable-scale-out`,
     env: {
       CASOLA_MAX_JOBS: String(STREAMS + JOBS),
       CASOLA_API_URL: queue.url,
@@ -55,10 +56,12 @@ async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerPro
   return worker;
 }
 
-/** Has what runs end soon: nothing is to be seen of it any more. */
-async function hasten(...workers: WorkerProcess[]): Promise<void> {
-  await Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, 1)));
+async function setPaces(workers: WorkerProcess[], interTokenLatencyMs: number): Promise<void> {
+  await Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, interTokenLatencyMs)));
 }
+
+/** Has what runs end soon: nothing is to be seen of it any more. */
+const hasten = (...workers: WorkerProcess[]) => setPaces(workers, 1);
 
 async function service(kind: MetadataService['kind']): Promise<MetadataService> {
   const made = await MetadataService.start(kind);
@@ -96,6 +99,7 @@ async function load() {
     const all = await workers(queue.url);
     return all.reduce((sum, worker) => sum + worker.running, 0) === STREAMS + JOBS;
   }, 'all of it runs');
+  await setPaces(running, 80);
   return { streams, jobs: jobs.map(({ id }) => id) };
 }
 

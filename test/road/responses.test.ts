@@ -84,7 +84,7 @@ describe('a response', () => {
 describe('a stream that its caller waits for', () => {
   const begin = async () => {
     await setPace(workers[1]!.engineUrl, 50);
-    const body = { model: 'tiny', input: 'hi', max_output_tokens: 200, ignore_eos: true, stream: true };
+    const body = { model: 'tiny', input: 'hi', max_output_tokens: 20_000, ignore_eos: true, stream: true };
     const response = await fetch(`${queue.url}/v1/responses`, { method: 'POST', body: JSON.stringify(body) });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';

@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
 
 /** What an operator can say about routes, models, hosts and sizes. */
@@ -24,7 +25,8 @@ beforeAll(async () => {
 afterAll(tearDown);
 
 function post(path: string, body: string | Uint8Array<ArrayBuffer>, type = 'application/json') {
-  return fetch(queue.url + path, { method: 'POST', headers: { 'content-type': type }, body });
+  const headers = { 'content-type': type, ...ANSWERED_FIRST };
+  return fetch(queue.url + path, { method: 'POST', headers, body });
 }
 
 /** Asks under another name for this machine. */
@@ -41,7 +43,7 @@ function statusUnder(host: string): Promise<number | undefined> {
 describe('the list of routes', () => {
   it('can be longer, for the queue and for a worker', async () => {
     expect((await fetch(`${queue.url}/load?model=tiny`)).status).toBe(200);
-    const refused = await fetch(`${queue.url}/load?model=small`);
+    const refused = await fetch(`${queue.url}/load?model=small`, { headers: ANSWERED_FIRST });
     expect([refused.status, await refused.text()]).toEqual([
       400,
       expect.stringContaining('no inference route'),

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import type { PlatformJob } from '../support/fake-serverless.ts';
 import { until } from '../support/poll.ts';
-import { engineRunning, tearDown } from '../support/road.ts';
+import { engineRunning, HELD, setPace, tearDown } from '../support/road.ts';
 import { endAll, startEndpoint } from '../support/serverless-road.ts';
 
 /** Our worker in a RunPod endpoint, in the place of RunPod's; each test has one of its own, so they run beside each other. */
@@ -33,7 +33,7 @@ describe.concurrent('what jobs answer', () => {
   });
 
   it('streams the engine’s events in order, and repeats them as the output', async () => {
-    const { platform } = await startEndpoint({ engineArgs: '--inter-token-latency-ms 5' });
+    const { platform, engineUrl } = await startEndpoint({ engineArgs: HELD });
     const job = platform.submit('s', {
       openai_route: '/v1/chat/completions',
       openai_input: {
@@ -45,6 +45,8 @@ describe.concurrent('what jobs answer', () => {
         },
       },
     });
+    await until(() => job.stream.length > 0, 'its beginning is streamed');
+    await setPace(engineUrl, 5);
     await until(() => platform.isOver('s'), 'it is over');
     expect(job.stream).toEqual(job.output);
     expect(job.stream.length).toBeGreaterThan(1);
@@ -102,7 +104,7 @@ describe.concurrent('what jobs answer', () => {
 describe.concurrent('taking', () => {
   it('asks for as many as there are free slots', async () => {
     const { platform, engineUrl } = await startEndpoint({
-      engineArgs: '--inter-token-latency-ms 50',
+      engineArgs: HELD,
       env: { MAX_CONCURRENCY: '3' },
     });
     const [first] = platform.of('take');

@@ -4,8 +4,10 @@ import { bundle } from '../support/bundles.ts';
 import { until } from '../support/poll.ts';
 import {
   chatJob,
+  HELD,
   type QueueProcess,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   submit,
@@ -26,7 +28,7 @@ it('runs jobs on SGLang with its own flags, sees its gauges, and ends when it di
   const worker = await readyWorker(queue.url, 'sg', {
     env: {
       ENGINE: 'sglang',
-      VLLM_SERVE_COMMAND: `${process.execPath} ${bundle('simulator')} --dialect sglang --inter-token-latency-ms 5`,
+      VLLM_SERVE_COMMAND: `${process.execPath} ${bundle('simulator')} --dialect sglang ${HELD}`,
       MAX_NUM_SEQS: '3',
       MAX_MODEL_LEN: '2K',
       CASOLA_MAX_JOBS: 'auto',
@@ -45,6 +47,7 @@ it('runs jobs on SGLang with its own flags, sees its gauges, and ends when it di
     };
     return fleet.workers[0]?.engine_running === 1;
   }, 'its gauge counts the request');
+  await setPace(worker.engineUrl, 5);
   expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', worker_id: 'sg' });
   await fetch(`${worker.engineUrl}/simulator/faults`, {
     method: 'POST',

@@ -203,7 +203,14 @@ describe('metrics', () => {
       authorization: 'Bearer hush-hush',
       body: { instance_id: 'measuring', queue_id: 'vllm-queue', config_id: 'cfg' },
     });
-    const [snapshot] = post.body.snapshots as MetricSnapshot[];
+    // The first one leaves out what engine and driver did not tell in time; the next one is due after 30 s.
+    const snapshot = await until(
+      () =>
+        metrics.posts
+          .flatMap(({ body }) => body.snapshots as MetricSnapshot[])
+          .find((one) => one.vllm_waiting_requests !== undefined && one.gpu_memory_used_mb !== undefined),
+      'a snapshot with what engine and driver say',
+    );
     expect(snapshot).toEqual({
       timestamp: expect.any(Number),
       worker_uptime_s: expect.any(Number),

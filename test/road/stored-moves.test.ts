@@ -7,6 +7,7 @@ import { killTogether } from '../support/processes.ts';
 import {
   engineGenerated,
   engineRunning,
+  HELD,
   processesOfGroup,
   type QueueProcess,
   readyWorker,
@@ -36,7 +37,7 @@ const TOKENS = 300;
 
 async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
+    engineArgs: `${HELD} --enable-scale-out`,
     env: { CASOLA_MAX_JOBS: String(JOBS), CASOLA_SHUTDOWN_GRACE_PERIOD: '2', ...env },
   });
   running.push(worker);
@@ -103,7 +104,7 @@ async function stepsOf(id: string): Promise<LedgerView['steps']> {
   return ((await (await fetch(`${queue.url}/api/jobs/${id}/ledger`)).json()) as LedgerView).steps;
 }
 
-/** Jobs on both workers, each of which has begun. @returns the ids of all */
+/** Jobs on both workers, each of which has begun and is held there. @returns the ids of all */
 async function begun(name: string, workers: WorkerProcess[]): Promise<string[]> {
   const ids = Array.from({ length: JOBS }, (_, at) => `${name}-${at}`);
   await Promise.all(ids.map((id, at) => submit(queue.url, { id, config_id: 'cfg', ...payloadOf(at) })));
@@ -114,7 +115,10 @@ async function begun(name: string, workers: WorkerProcess[]): Promise<string[]> 
   const made = async () =>
     Math.min(...(await Promise.all(workers.map((one) => engineGenerated(one.engineUrl)))));
   const before = await made();
+  const setPaces = (ms: number) => Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, ms)));
+  await setPaces(40);
   await until(async () => (await made()) > before + 20 * JOBS, 'some of each is generated');
+  await setPaces(2000);
   return ids;
 }
 

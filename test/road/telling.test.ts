@@ -96,13 +96,17 @@ test('a start is told with its phases, progress and times, and the first job end
 test('at its own port a container serves health and metrics, those of its engine among them', async () => {
   const port = await freePort();
   const env = { WORKER_METRICS_PORT: String(port) };
-  const worker = await startWorker(queue.url, 'open', { engineArgs: '--startup-seconds 5', env });
+  // It loads for nine seconds, and is not waited for to the end.
+  const loading = await startWorker(queue.url, 'loading', { engineArgs: '--startup-seconds 20', env });
   const starting = await until(async () => {
     const { status, text } = await get(port, '/healthz');
     return text.includes('it starts: loading') ? { status, text } : null;
   }, 'the health says what it is doing');
   expect(starting.status).toBe(503);
   expect((await get(port, '/metrics')).text).not.toContain('vllm:num_requests_running');
+  await loading.process.stop();
+
+  const worker = await startWorker(queue.url, 'open', { env });
   const healthy = await until(async () => {
     const { status, text } = await get(port, '/healthz');
     return status === 200 ? JSON.parse(text) : null;

@@ -238,7 +238,7 @@ it('a stored job belongs to the trace of its submission; jobs of one array each 
 it('a trace that its caller does not sample is not exported, and the engine hears so', async () => {
   await startTracing('unsampled');
   const traceparent = TRACED.traceparent.replace(/01$/, '00');
-  await ask({ traceparent });
+  await (await ask({ traceparent })).text();
   expect(asked[0]?.traceparent).toBe(traceparent);
   await ask(TRACED);
   const spans = await untilSpans(4);
@@ -263,7 +263,7 @@ it('an error is the error of each span', async () => {
 
 it('the trace goes to the engine where nothing is exported, of stored jobs too', async () => {
   await startWorker('silent', {});
-  await ask(TRACED);
+  await (await ask(TRACED)).text();
   expect(asked[0]).toMatchObject(TRACED);
   const response = await fetch(`${queue.url}/api/jobs`, {
     method: 'POST',

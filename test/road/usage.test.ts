@@ -63,6 +63,17 @@ async function engineCounted(): Promise<{ finished: number; input: number; outpu
   };
 }
 
+/** Reads a response in the background until so many tokens have come to the queue: the engine may be far ahead of it. */
+async function untilStored(address: string, tokens: number): Promise<void> {
+  const { body } = await fetch(`${address}?stream=true`);
+  let text = '';
+  for await (const part of body!.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    if (text.split('event: response.output_text.delta').length > tokens) return;
+  }
+  throw new Error(`the stream ended before token ${tokens}`);
+}
+
 /** Asks on and on until told to stop; what breaks is asked again. */
 async function askOn(isOver: () => boolean): Promise<void> {
   while (!isOver()) {
@@ -146,8 +157,9 @@ describe('usage', () => {
     });
     const id = made.headers.get('x-job-id');
     await made.body!.cancel();
-    await until(async () => (await generated()) >= tokens, 'the engine generates');
     const address = `${queue.url}/v1/responses/${id}`;
+    if (!stream) await until(async () => (await generated()) >= tokens, 'the engine generates');
+    else if (tokens > 0) await untilStored(address, tokens);
     const cancelled = await (await fetch(`${address}/cancel`, { method: 'POST' })).json();
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine stops');
     const response = (await (await fetch(address)).json()) as CountedResponse;
