@@ -4,6 +4,7 @@ import { until } from '../support/poll.ts';
 import {
   chatJob,
   engineRunning,
+  job,
   killQueue,
   type QueueProcess,
   readyWorker,
@@ -19,6 +20,8 @@ let queue: QueueProcess;
 let worker: WorkerProcess;
 
 const CALLERS = 4;
+/** A cancellation waits so long for what the worker used, ms (docs/responses.md). */
+const WORKER_WAITED_FOR_MS = 2000;
 const MAX_TOKENS = 3;
 /** The responses that were cancelled, by their addresses. */
 const cancelledAt = new Map<string, CountedResponse>();
@@ -160,12 +163,22 @@ describe('usage', () => {
     const address = `${queue.url}/v1/responses/${id}`;
     if (!stream) await until(async () => (await generated()) >= tokens, 'the engine generates');
     else if (tokens > 0) await untilStored(address, tokens);
-    const cancelled = await (await fetch(`${address}/cancel`, { method: 'POST' })).json();
+    const askedAt = performance.now();
+    const cancelled = (await (
+      await fetch(`${address}/cancel`, { method: 'POST' })
+    ).json()) as CountedResponse;
+    const tookMs = performance.now() - askedAt;
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine stops');
+    await until(async () => {
+      const { worker_id, error } = await job(queue.url, id!);
+      return worker_id === null || error?.usage;
+    }, 'its worker, if it had one, tells what it used');
     const response = (await (await fetch(address)).json()) as CountedResponse;
-    expect(cancelled).toEqual(response);
+    const { usage, ...rest } = response;
+    expect(cancelled).toMatchObject(rest);
+    if (tookMs < WORKER_WAITED_FOR_MS) expect(cancelled.usage).toEqual(usage);
     cancelledAt.set(address, response);
-    const { input_tokens, output_tokens, total_tokens } = response.usage;
+    const { input_tokens, output_tokens, total_tokens } = usage;
     expect(total_tokens).toBe(input_tokens + output_tokens);
     expect(output_tokens).toBeLessThanOrEqual(await generated());
     if (stream) expect(output_tokens).toBeGreaterThanOrEqual(tokens / 2);
