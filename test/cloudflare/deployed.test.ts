@@ -9,6 +9,7 @@ import {
   engineRunning,
   killQueue,
   type QueueProcess,
+  setPace,
   startQueue,
   startWorker,
   stateFolder,
@@ -20,6 +21,8 @@ import {
 
 const MIB = 1024 * 1024;
 const stateDir = stateFolder();
+/** No worker is taken for lost here, also where it stands still for a while. */
+const env = { QUEUE_RECONNECT_GRACE_SECONDS: '30' };
 const tokens: Record<string, string> = {};
 let queue: QueueProcess;
 let worker: WorkerProcess;
@@ -30,7 +33,7 @@ beforeAll(async () => {
     expect((await made.exited).code).toBe(0);
     tokens[scope] = /\S{20,}/.exec(made.output())![0];
   }
-  queue = await startQueue({ stateDir });
+  queue = await startQueue({ stateDir, env });
   await startReady('fast', 'tiny', '');
   worker = await startReady('slow', 'slow', '--inter-token-latency-ms 5');
 });
@@ -127,12 +130,15 @@ it('keeps what is large in the bucket', async () => {
 
 it('loses nothing of what runs, waits and lies in the bucket when all of it is killed', async () => {
   const config_id = 'slow';
+  // None is over before the queue is there again.
+  await setPace(worker.engineUrl, 2000);
   const small = chatJob(1500, { config_id });
   const jobs = [large(1500, config_id), small, small];
   const ids = await Promise.all(jobs.map(async (job) => (await ask('/api/jobs', 'submit', job)).json.id));
   await until(async () => (await engineRunning(worker.engineUrl)) === 3, 'all run');
   await killQueue(queue);
-  queue = await startQueue({ stateDir, port: queue.port });
+  queue = await startQueue({ stateDir, port: queue.port, env });
+  await setPace(worker.engineUrl, 5);
   for (const id of ids) {
     const untouched = { state: 'succeeded', attempts: 1, attempt_errors: [], worker_id: 'slow' };
     expect(await settled(id)).toMatchObject(untouched);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { JobView } from '../../src/protocol/index.ts';
 import { type Asked, startHookReceiver } from '../support/hook-receiver.ts';
 import { asks, settle } from '../support/played-answers.ts';
 import { until } from '../support/poll.ts';
@@ -24,6 +25,8 @@ beforeAll(async () => {
     env: {
       QUEUE_IDS: '*',
       QUEUE_HOOK_AFTER: `private:${receiver.url}/after`,
+      // This process answers, which may stand still for a while.
+      QUEUE_HOOK_SECONDS: '60',
       QUEUE_HOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
     },
   });
@@ -58,7 +61,10 @@ it('sees a live stream, and a stored result once it is back', async () => {
   settle(worker, await worker.job(1), 'chat', TEXT);
   await until(() => receiver.asked.length >= 2, 'the hook is asked again');
   receiver.decide = hide;
-  const settled = await (await ask(`/api/jobs/${id}?wait=20`)).json();
+  const settled = await until(async () => {
+    const job = (await (await ask(`/api/jobs/${id}?wait=20`)).json()) as JobView;
+    return job.settled_at ? job : null;
+  }, 'the job is settled');
   expect(settled).toMatchObject({ state: 'succeeded' });
   expect(JSON.stringify(settled)).toContain(HIDDEN);
 });

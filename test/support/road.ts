@@ -249,7 +249,7 @@ export async function setFirstToken(engineUrl: string, timeToFirstTokenMs: numbe
 async function postPace(engineUrl: string, pace: Record<string, number>): Promise<void> {
   const response = await fetch(`${engineUrl}/simulator/pace`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify(pace),
   });
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
@@ -261,7 +261,8 @@ export function engineGenerated(engineUrl: string): Promise<number> {
 }
 
 async function engineMetric(engineUrl: string, name: string): Promise<number> {
-  const text = await (await fetch(`${engineUrl}/metrics`)).text();
+  // An engine closes a connection that was idle for five seconds, also under a request that just takes it.
+  const text = await (await fetch(`${engineUrl}/metrics`, { headers: { connection: 'close' } })).text();
   const lines = text.matchAll(new RegExp(`^vllm:${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'));
   return [...lines].reduce((sum, match) => sum + Number(match[1]), 0);
 }
