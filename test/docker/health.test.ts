@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { until } from '../support/poll.ts';
 import { docker, health, newName, newNetwork, removeAll, start, stateOf } from './containers.ts';
 import { IMAGES } from './images.ts';
-import { startQueue, startWorker, TOKEN, untilReady } from './road.ts';
+import { startQueue, startWorker, TOKEN } from './road.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'wv-health-'));
 const fleet = join(folder, 'fleet.yaml');
@@ -26,7 +26,7 @@ describe('the health check of the images', () => {
     'asks the queue where a queue runs $more',
     async ({ more }) => {
       const queue = await startQueue(await newNetwork(), ...more);
-      expect(await health(queue.name)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
+      await untilHealthy(queue.name);
       // It answers nobody while it stands still.
       const found = await docker('exec', queue.name, 'pgrep', '-f', 'worker-vllm.js queue');
       await docker('exec', queue.name, 'kill', '-STOP', ...found.trim().split('\n'));
@@ -44,7 +44,7 @@ describe('the health check of the images', () => {
       ...['--network', network, '--env', `GATEWAY_TOKEN=${TOKEN}`, '--env', 'GATEWAY_HOST=0.0.0.0'],
       ...[IMAGES.queue, 'gateway', '--queue', `http://${queue.name}:8788`],
     );
-    await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+    await untilHealthy(name);
     await docker('stop', queue.name);
     // It waits for its queue for 30 s.
     await until(async () => (await health(name)).code === 1, 'it is not', { everyMs: 1000 });
@@ -68,7 +68,7 @@ describe('the health check of the images', () => {
         ],
         ...[IMAGES.queue, ...command, '--url', `http://${queue.name}:8788`],
       );
-      await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+      await untilHealthy(name);
       await docker('stop', queue.name);
       expect(await health(name)).toMatchObject({ code: 1, stdout: expect.stringContaining(queue.name) });
       expect(await stateOf(name)).toMatchObject({ Status: 'running' });
@@ -90,15 +90,23 @@ describe('the health check of the images', () => {
       ],
       ...['--entrypoint', 'worker-vllm', IMAGES.worker, 'launcher'],
     );
-    await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+    await untilHealthy(name);
   });
 
   it('asks the engine where a worker runs', async () => {
     const network = await newNetwork();
     const queue = await startQueue(network);
-    const worker = await startWorker(network, queue, { VLLM_EXTRA_ARGS: '--startup-seconds 5' });
-    expect(await health(worker)).toMatchObject({ code: 1 });
-    await untilReady(queue);
-    expect(await health(worker)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
+    const loading = await startWorker(network, queue, { VLLM_EXTRA_ARGS: '--startup-seconds 3600' });
+    await untilHealthy(await startWorker(network, queue));
+    expect(await health(loading)).toMatchObject({ code: 1 });
   });
 });
+
+/** Waits until the health check passes: it does not where the program stands still for its few seconds. */
+async function untilHealthy(name: string): Promise<void> {
+  const isHealthy = async () => {
+    const { code, stdout } = await health(name);
+    return code === 0 && stdout.includes('healthy');
+  };
+  await until(isHealthy, `${name} is healthy`, { everyMs: 300 });
+}
