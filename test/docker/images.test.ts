@@ -20,24 +20,24 @@ describe('the images', () => {
     const network = await newNetwork();
     const queue = await startQueue(network);
     const first = await startWorker(network, queue, {
-      CASOLA_SHUTDOWN_GRACE_PERIOD: '4',
+      CASOLA_SHUTDOWN_GRACE_PERIOD: '10',
       CASOLA_MAX_JOBS: '2',
     });
     await untilReady(queue);
-    // Two seconds, and a minute, of which the grace is four seconds.
+    // Two seconds, and a minute, of which the grace is ten seconds.
     const short = await call<JobView>(queue, '/api/jobs', chatJob(40));
     const long = await call<JobView>(queue, '/api/jobs', chatJob(1200));
     // The short one was given out before it, and may be over on a busy machine.
     await untilJob(queue, long.id, 'leased');
 
-    await docker('stop', '--time', '12', first);
+    await docker('stop', '--time', '30', first);
     expect(await stateOf(first), await logOf(first)).toMatchObject({ Status: 'exited', ExitCode: 0 });
     expect(await jobOf(queue, short.id)).toMatchObject({ state: 'succeeded' });
     expect(await jobOf(queue, long.id)).toMatchObject({ state: 'pending', attempts: 0 });
 
     await startWorker(network, queue, { VLLM_EXTRA_ARGS: '--inter-token-latency-ms 1' });
     await untilJob(queue, long.id, 'succeeded');
-    await docker('stop', '--time', '10', queue.name);
+    await docker('stop', '--time', '30', queue.name);
     expect(await stateOf(queue.name), await logOf(queue.name)).toMatchObject({
       Status: 'exited',
       ExitCode: 0,

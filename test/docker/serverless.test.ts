@@ -27,7 +27,7 @@ it('takes jobs from RunPod’s queue, with nothing set but the model, and ends i
   expect(job, await logOf(name)).toMatchObject({ status: 'COMPLETED' });
   expect((job.output as string[]).join('')).toMatch(/data: \[DONE\]\n\n$/);
   expect(platform.of('take')[0]!.query.get('batch_size')).toBe('30');
-  expect(await health(name)).toMatchObject({ code: 0 });
+  await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
   await docker('stop', '--time', '20', name);
   expect(await stateOf(name), await logOf(name)).toMatchObject({ Status: 'exited', ExitCode: 0 });
   expect(platform.violations).toEqual([]);
