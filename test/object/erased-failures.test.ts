@@ -1,7 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, it } from 'vitest';
+import { filesWith } from '../support/on-disk.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
@@ -35,13 +34,6 @@ async function worker(queue: string): Promise<RawWorker> {
   return await (await new RawWorker(road.url, 'worker').connect(queue)).register('w');
 }
 
-function filesWith(text: string): string[] {
-  return readdirSync(road.stateDir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .filter((file) => readFileSync(file).includes(text));
-}
-
 it('nothing that quotes the input is left of one that failed and was deleted', async () => {
   const queue = road.newQueue();
   const played = await worker(queue);
@@ -68,7 +60,7 @@ it('nothing that quotes the input is left of one that failed and was deleted', a
   }
   // The logs of the databases are written into them, and end.
   await road.restart();
-  expect(filesWith(word)).toEqual([]);
+  expect(filesWith(road.stateDir, word)).toEqual([]);
 });
 
 it.each([
@@ -89,5 +81,5 @@ it.each([
   expect(jobs).toEqual([expect.objectContaining({ state: 'cancelled' })]);
   expect((await seen(queue, `/api/jobs/${jobs[0]!.id}/payload`)).status).toBe(404);
   await road.restart();
-  expect(filesWith(word)).toEqual([]);
+  expect(filesWith(road.stateDir, word)).toEqual([]);
 });

@@ -1,8 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PlayedQueue, playedQueue, ROADS } from '../support/every-road.ts';
 import { type HookReceiver, startHookReceiver } from '../support/hook-receiver.ts';
+import { filesWith } from '../support/on-disk.ts';
 import { asks, settle } from '../support/played-answers.ts';
 import { until } from '../support/poll.ts';
 import { startTestQueue } from '../support/test-queue.ts';
@@ -73,12 +72,10 @@ async function recordOf(queue: PlayedQueue): Promise<Record<string, unknown>> {
 
 /** Returns the files of the databases of records that hold a text. */
 function keptFilesWith(text: string): string[] {
-  const all = readdirSync(road.stateDir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .filter((file) => file.includes('keptRequests'));
-  expect(all.length).toBeGreaterThan(0);
-  return all.filter((file) => readFileSync(file).includes(text));
+  const kept = (what: string) =>
+    filesWith(road.stateDir, what).filter((file) => file.includes('keptRequests'));
+  expect(kept('').length).toBeGreaterThan(0);
+  return kept(text);
 }
 
 describe('a request that hooks changed', () => {

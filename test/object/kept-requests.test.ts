@@ -1,9 +1,8 @@
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { ENGINE_ROUTES, type EngineRoute } from '../../src/protocol/engine-routes.ts';
+import { filesWith } from '../support/on-disk.ts';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
@@ -317,7 +316,7 @@ describe('kept requests', () => {
     );
     // The log of the database is written into it when the process ends.
     await road.restart(SETTINGS);
-    expect(filesWith(word)).toEqual([]);
+    expect(filesWith(road.stateDir, word)).toEqual([]);
   });
 
   it('are for admins alone', async () => {
@@ -359,14 +358,6 @@ describe('with keeping off', () => {
     expect(await (await answered).text()).toContain(SAID);
     expect(await records()).toEqual([]);
     await road.restart(SETTINGS);
-    expect(filesWith(word)).toEqual([]);
+    expect(filesWith(road.stateDir, word)).toEqual([]);
   });
 });
-
-function filesWith(text: string): string[] {
-  const all = readdirSync(road.stateDir, { recursive: true, withFileTypes: true });
-  return all
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .filter((file) => readFileSync(file).includes(text));
-}

@@ -1,7 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { filesWith } from '../support/on-disk.ts';
 import { until } from '../support/poll.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
 
@@ -31,14 +30,6 @@ async function made(input: string, max_output_tokens: number, stream: boolean) {
   }, 'it has ended');
 }
 
-function filesWith(text: string): string[] {
-  const all = readdirSync(queue.stateDir, { recursive: true, withFileTypes: true });
-  return all
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .filter((file) => readFileSync(file).includes(text));
-}
-
 it.each([
   { what: 'in rows', repeat: 10, tokens: 50, stream: false },
   { what: 'in long rows', repeat: 10_000, tokens: 900, stream: true },
@@ -49,13 +40,13 @@ it.each([
   expect(response.status).toBe('incomplete');
   // JSON has some characters in another form.
   const answer = /[a-z ]{40}/.exec(response.output_text)![0];
-  expect(filesWith(word)).not.toEqual([]);
-  expect(filesWith(answer)).not.toEqual([]);
+  const onDisk = () => [word, answer].map((text) => filesWith(queue.stateDir, text));
+  for (const files of onDisk()) expect(files).not.toEqual([]);
   await client.responses.delete(response.id);
   const job = await fetch(`${queue.url}/api/jobs/${response.id}`);
   expect(await job.json()).toMatchObject({ state: 'succeeded', result: null });
   expect((await fetch(`${queue.url}/api/jobs/${response.id}/payload`)).status).toBe(404);
   // The logs of the databases are written into them, and end.
   await queue.process.stop();
-  expect([filesWith(word), filesWith(answer)]).toEqual([[], []]);
+  expect(onDisk()).toEqual([[], []]);
 });
