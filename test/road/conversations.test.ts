@@ -1,7 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { filesWith } from '../support/on-disk.ts';
 import { until } from '../support/poll.ts';
 import {
   engineRunning,
@@ -47,7 +46,8 @@ async function json(method: string, path: string, body?: object) {
 
 const newConversation = async () => String((await json('POST', '/v1/conversations', {})).body.id);
 
-const ASKED = { model: 'tiny', input: 'hello', max_output_tokens: 4, ignore_eos: true };
+/** So long that no answer of an engine that is held ends by itself. */
+const ASKED = { model: 'tiny', input: 'hello', max_output_tokens: 100, ignore_eos: true };
 
 /** Begins a response in a conversation that does not end by itself before the test lets it. */
 async function begin(conversation: string, more: object = {}, signal?: AbortSignal): Promise<Response> {
@@ -174,7 +174,7 @@ it('OpenAI’s client makes a conversation, adds to it, pages through it and del
 describe('a response that is not to be stored', () => {
   it('leaves no byte on the disk, however it ends', async () => {
     const word = 'Xylophonkonzert';
-    const isOnDisk = () => filesOf(queue.stateDir).filter((file) => readFileSync(file).includes(word));
+    const onDisk = () => filesWith(queue.stateDir, word);
     const id = await newConversation();
     await setPace(worker.engineUrl, 1);
     const input = `${word} ${word}`;
@@ -183,10 +183,10 @@ describe('a response that is not to be stored', () => {
     await (await begin(id, { input, store: false })).text();
     await json('POST', '/v1/responses', { ...ASKED, input, store: false, temperature: -1 });
     if (!isDeployed) await leave(id, input);
-    expect(isOnDisk()).toEqual([]);
+    expect(onDisk()).toEqual([]);
     // So that this test would see it.
     await json('POST', '/v1/responses', { ...ASKED, input });
-    expect(isOnDisk()).not.toEqual([]);
+    expect(onDisk()).not.toEqual([]);
   });
 });
 
@@ -198,10 +198,4 @@ async function leave(conversation: string, input: string): Promise<void> {
   caller.abort();
   await untilFree(conversation);
   await setPace(worker.engineUrl, 1);
-}
-
-function filesOf(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name));
 }
