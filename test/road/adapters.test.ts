@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AdapterState } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { ANSWERED_FIRST } from '../support/raw-worker.ts';
+import { ANSWERED_FIRST, REFUSED_FIRST } from '../support/raw-worker.ts';
 import {
   type QueueProcess,
   readyWorker,
@@ -45,10 +45,15 @@ function writeAdapter(name: string, folder: string): void {
   writeFileSync(join(folder, 'adapter_model.safetensors'), '');
 }
 
-function ask(model: string, maxTokens = 2, more: object = {}): Promise<Response> {
+function ask(
+  model: string,
+  maxTokens = 2,
+  more: object = {},
+  headers: object = ANSWERED_FIRST,
+): Promise<Response> {
   return fetch(`${queue.url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...ANSWERED_FIRST },
+    headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify({
       model,
       messages: [{ role: 'user', content: 'Hello.' }],
@@ -144,7 +149,7 @@ describe('adapters over the road', () => {
 
   it('that nobody lists are a model that does not exist, whatever path they name', async () => {
     for (const model of ['violet', '/etc', '../sql']) {
-      const answer = await ask(model);
+      const answer = await ask(model, 2, {}, REFUSED_FIRST);
       expect(answer.status).toBe(404);
       expect(await answer.json()).toMatchObject({ error: { code: 'model_not_found' } });
     }

@@ -6,6 +6,7 @@ import {
   engineRunning,
   type QueueProcess,
   readyWorker,
+  setPace,
   settled,
   startQueue,
   submit,
@@ -57,7 +58,8 @@ beforeAll(async () => {
 });
 afterAll(tearDown);
 
-async function ask(model: string, more: object = {}, headers: Record<string, string> = {}) {
+/** A response that begins early has no header for the model that served. */
+async function ask(model: string, more: object = {}, headers: Record<string, string> = ANSWERED_FIRST) {
   const response = await fetch(`${queue.url}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -99,9 +101,11 @@ describe('an alias', () => {
     expect(await ask('sure')).toEqual(served('big'));
     const long = { prompt: 'word '.repeat(200) };
     expect(await ask('sure', long)).toEqual(served('small', 'too_long'));
-    expect(await ask('sure', long, { 'X-Request-Timeout': '600' })).toEqual(served('small', 'too_long'));
-    expect(await ask('big', long, ANSWERED_FIRST)).toMatchObject({ status: 400 });
-    const wrong = await ask('sure', { temperature: 'hot' }, ANSWERED_FIRST);
+    expect(await ask('sure', long, { 'X-Request-Timeout': '600', ...ANSWERED_FIRST })).toEqual(
+      served('small', 'too_long'),
+    );
+    expect(await ask('big', long)).toMatchObject({ status: 400 });
+    const wrong = await ask('sure', { temperature: 'hot' });
     expect(wrong).toMatchObject({ status: 400, fallback: null });
   });
 
@@ -120,7 +124,7 @@ describe('an alias', () => {
 
   it('names the model that served in the body of a response that began early, which has no header for it', async () => {
     const early = { status: 200, model: 'small', served: null, fallback: null };
-    expect(await ask('absent', { max_tokens: 600, ignore_eos: true })).toEqual(early);
+    expect(await ask('absent', { max_tokens: 600, ignore_eos: true }, {})).toEqual(early);
     const response = await fetch(`${queue.url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -151,7 +155,7 @@ describe('an alias', () => {
     async ({ path }) => {
       const body = (model: string) => ({
         method: 'POST',
-        headers: { 'content-type': 'application/json' },
+        headers: { 'content-type': 'application/json', ...ANSWERED_FIRST },
         body: JSON.stringify({
           model,
           input: 'a',
@@ -263,6 +267,7 @@ it('keeps 200 streams as they are while its weights change', async () => {
     return [...new Set(data.map(({ model }) => model as string))];
   };
   await apply(alias(9, 1));
+  for (const { engineUrl } of [big, small]) await setPace(engineUrl, 2000);
   const streams = Array.from({ length: 200 }, (_, session) => stream(session));
   await until(async () => (await engineRunning(big.engineUrl)) > 0, 'streams run');
   for (const [one, other] of [
@@ -271,6 +276,7 @@ it('keeps 200 streams as they are while its weights change', async () => {
     [0, 1],
   ] as const)
     await apply(alias(one, other));
+  for (const { engineUrl } of [big, small]) await setPace(engineUrl, 5);
   const models = await Promise.all(streams);
   expect(models.every((of) => of.length === 1)).toBe(true);
   expect(new Set(models.flat())).toEqual(new Set(['big', 'small']));

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { faultsOf, faultsOfSchema } from '../support/contract.ts';
 import { until } from '../support/poll.ts';
+import { REFUSED_FIRST } from '../support/raw-worker.ts';
 import { startReceiver } from '../support/receiver.ts';
 import {
   chatJob,
@@ -33,9 +34,10 @@ afterAll(tearDown);
 async function ask(method: string, path: string, status: number, body?: unknown): Promise<never> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const type = typeof body === 'string' ? 'application/x-ndjson' : 'application/json';
+  const headers = { 'content-type': type, ...(status >= 400 && REFUSED_FIRST) };
   const response = await fetch(queue.url + path, {
     method,
-    ...(body === undefined ? {} : { body: text, headers: { 'content-type': type } }),
+    ...(body === undefined ? {} : { body: text, headers }),
   });
   const answer = await response.text();
   expect([response.status, answer]).toEqual([status, expect.anything()]);

@@ -3,6 +3,7 @@ import WebSocket from 'ws';
 import { EXIT } from '../../src/process/index.ts';
 import { operatorSettings, variableOf } from '../../src/settings/queue-settings.ts';
 import { freePort } from '../support/ports.ts';
+import { REFUSED_FIRST } from '../support/raw-worker.ts';
 import { cli, type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
 
 /** What people see when they make a mistake: one clear message, the right status or exit code. */
@@ -20,7 +21,8 @@ describe('HTTP errors', () => {
     const body = (await response.json()) as { error?: { message: string; type: string; code: unknown } };
     return { status: response.status, headers: response.headers, error: body.error };
   };
-  const post = (path: string, body: string, headers = {}) => ask(path, { method: 'POST', body, headers });
+  const post = (path: string, body: string, headers = {}) =>
+    ask(path, { method: 'POST', body, headers: { ...REFUSED_FIRST, ...headers } });
   const chat = '/v1/chat/completions';
   const engineRequest = (payload: object) => {
     const job = { job_type: 'engine_request', payload: { path: '/v1/completions', ...payload } };
@@ -62,15 +64,15 @@ describe('HTTP errors', () => {
     }
   });
 
-  it('advise to wait for a worker, unless the caller has waited', async () => {
+  it('advise to wait for a worker, unless the caller has said how long it waits', async () => {
     const { url } = await startQueue();
     const said = async (headers: Record<string, string>) => {
       const response = await fetch(`${url}${chat}`, { method: 'POST', body: '{"messages":[]}', headers });
       expect(response.status).toBe(503);
       return ((await response.json()) as { error: { message: string } }).error.message;
     };
-    expect(await said({})).toContain('wait for it with the header X-Queue-Wait');
-    expect(await said({ 'x-queue-wait': '1' })).toMatch(
+    expect(await said(REFUSED_FIRST)).toContain('wait for it with the header X-Queue-Wait');
+    expect(await said({ 'x-queue-wait': '0' })).toMatch(
       /^(?!.*X-Queue-Wait)no worker is known yet: start one/,
     );
   });
