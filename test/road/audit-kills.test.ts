@@ -34,18 +34,23 @@ function auditOnDisk(stateDir: string) {
   };
 }
 
-describe('the audit of a queue that was killed', () => {
-  it('shows what had not ended as begun', LONG, async () => {
-    const queue = await startQueue({ env: ROOT });
-    const { call, audit } = callsOf(queue);
+/**
+ * A queue that was killed in the middle of a purge and runs again, with the last entry of its audit. A purge may be over
+ * before this process has killed the queue: then once more.
+ */
+async function killedInPurge() {
+  let queue = await startQueue({ env: ROOT });
+  const { call, audit } = callsOf(queue);
+  for (let round = 0; ; round += 1) {
     await new RawWorker(queue.url, 'root-secret')
       .connect()
       .then((worker) => worker.register('w', { capacity: 0 }));
-    const thousand = (from: number) => Array.from({ length: 1000 }, (_, n) => job(`job-${from + n}`));
+    const thousand = (from: number) =>
+      Array.from({ length: 1000 }, (_, n) => job(`job-${round}-${from + n}`));
     for (let from = 0; from < 8000; from += 1000)
       expect((await call('POST', '/api/jobs', thousand(from))).status).toBe(200);
     const onDisk = auditOnDisk(queue.stateDir);
-    const isBegun = async () => onDisk.all('queue.purge').some(({ outcome }) => outcome === 'begun');
+    const isBegun = async () => onDisk.all('queue.purge').length > round;
     let purge: Promise<unknown> = Promise.resolve();
     await killQueue(queue, () => {
       purge = call('POST', '/v2/cfg/purge-queue').catch(() => {});
@@ -54,10 +59,17 @@ describe('the audit of a queue that was killed', () => {
     });
     await purge;
     onDisk.close();
-    await startQueue({ port: queue.port, stateDir: queue.stateDir, env: ROOT });
-    expect(await audit('&action=queue.purge')).toMatchObject([
-      { actor: 'QUEUE_TOKENS 1', target: 'cfg', outcome: 'begun', ended_at: null, after: null },
-    ]);
+    closeRawWorkers();
+    queue = await startQueue({ port: queue.port, stateDir: queue.stateDir, env: ROOT });
+    const [entry] = await audit('&action=queue.purge');
+    if (entry?.outcome === 'begun') return { call, entry };
+  }
+}
+
+describe('the audit of a queue that was killed', () => {
+  it('shows what had not ended as begun', LONG, async () => {
+    const { call, entry } = await killedInPurge();
+    expect(entry).toMatchObject({ actor: 'QUEUE_TOKENS 1', target: 'cfg', ended_at: null, after: null });
     // It was written before: the purge itself had not come to its end.
     const { jobs } = (await call('GET', '/api/jobs?state=pending&limit=1')).body;
     expect(jobs).toHaveLength(1);

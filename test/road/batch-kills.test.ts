@@ -5,9 +5,11 @@ import { childrenOf, commandLine, signal } from '../soak/proc.ts';
 import { until } from '../support/poll.ts';
 import {
   engineRunning,
+  HELD,
   killQueue,
   type QueueProcess,
   readyWorker,
+  setPace,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -18,7 +20,8 @@ let queue: QueueProcess;
 let worker: WorkerProcess;
 
 const TOKENS = 24;
-const SLOTS = { engineArgs: '--inter-token-latency-ms 5', env: { CASOLA_MAX_JOBS: '4' } };
+const SLOTS = { engineArgs: HELD, env: { CASOLA_MAX_JOBS: '4' } };
+const QUICK_MS = 5;
 
 beforeAll(async () => {
   queue = await startQueue();
@@ -26,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(tearDown);
 
-const client = () => new OpenAI({ baseURL: `${queue.url}/v1`, apiKey: 'none', maxRetries: 0, timeout: 5000 });
+const client = () => new OpenAI({ baseURL: `${queue.url}/v1`, apiKey: 'none', maxRetries: 0 });
 const messagesOf = (customId: string) => [{ role: 'user' as const, content: `What is ${customId}?` }];
 
 async function create(lines: number): Promise<OpenAI.Batch> {
@@ -60,7 +63,7 @@ async function restartQueue(): Promise<void> {
   queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
 }
 
-/** Its own process, below its supervisor; another takes its place. */
+/** Its own process, below its supervisor; another takes its place, whose engine is held as the first one is at its start. */
 async function killWorker(): Promise<void> {
   const { pid } = worker.process;
   signal(childrenOf(pid).find((child) => commandLine(child).includes('programs/worker.js'))!, 'SIGKILL');
@@ -100,10 +103,13 @@ describe('a batch whose queue and workers are killed', () => {
     await restartQueue();
     await until(async () => (await engineRunning(worker.engineUrl)) > 0, 'the first lines run');
     await restartQueue();
+    await setPace(worker.engineUrl, QUICK_MS);
     await until(async () => (await done(id)) >= lines / 4, 'lines are collected');
+    await setPace(worker.engineUrl, 2000);
     await restartQueue();
     await until(async () => (await engineRunning(worker.engineUrl)) > 1, 'lines run again');
     await killWorker();
+    await setPace(worker.engineUrl, QUICK_MS);
     await until(async () => (await done(id)) >= lines / 2, 'half is done');
     await restartQueue();
     // The last step is too short to be met for certain: it is, or what comes just before or after it.
@@ -117,6 +123,8 @@ describe('a batch whose queue and workers are killed', () => {
 
   it('keeps what was done when it is cancelled, and leaves no job behind', async () => {
     const lines = 120;
+    // So slow that the batch is not over before it is cancelled.
+    await setPace(worker.engineUrl, 10 * QUICK_MS);
     const { id } = await create(lines);
     await until(async () => (await done(id)) > 0, 'some lines are done');
     await client().batches.cancel(id);
