@@ -93,7 +93,8 @@ describe('a checkout', () => {
         env: cleanEnvironment({ WORKER_VLLM_STATE: join(checkout, 'state') }),
       },
     );
-    await queue.waitForLine(/listening at/);
+    // A build comes before that.
+    await queue.waitForLine(/listening at/, 120_000);
     await until(
       async () => (await processesWith('esbuild')).every((pid) => parentOf(pid) !== queue.pid),
       'none is left',

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
+import { REFUSED_FIRST } from '../support/raw-worker.ts';
 import {
   chatJob,
   engineRunning,
@@ -94,7 +95,7 @@ describe('a job', () => {
   it('that a drain leaves no time for goes to another worker without a charge, one that fits is finished', async () => {
     const leaving = await worker('leaving', {
       engineArgs: HELD,
-      env: { CASOLA_SHUTDOWN_GRACE_PERIOD: '3' },
+      env: { CASOLA_SHUTDOWN_GRACE_PERIOD: '6' },
     });
     const long = await submit(queue.url, chatJob(5000));
     await until(async () => (await engineRunning(leaving.engineUrl)) === 1, 'the long one runs');
@@ -194,6 +195,7 @@ describe('a streaming caller', () => {
   it('hears 503 and when to try again while no worker is there, or waits for one if it says so', async () => {
     const none = await fetch(`${queue.url}/v1/chat/completions`, {
       method: 'POST',
+      headers: REFUSED_FIRST,
       body: '{"model":"tiny","messages":[{"role":"user","content":"x"}]}',
     });
     expect([none.status, none.headers.get('retry-after')]).toEqual([503, '5']);

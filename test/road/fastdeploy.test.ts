@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { bundle } from '../support/bundles.ts';
+import { until } from '../support/poll.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -25,7 +26,7 @@ it('runs jobs on FastDeploy, and ends when its server says that its workers are 
     env: {
       ENGINE: 'fastdeploy',
       VLLM_SERVE_COMMAND: `${process.execPath} ${bundle('simulator')} --dialect fastdeploy`,
-      ENGINE_HANG_SECONDS: '1',
+      ENGINE_HANG_SECONDS: '5',
     },
   });
   const { id } = await submit(queue.url, chatJob(5));
@@ -37,6 +38,9 @@ it('runs jobs on FastDeploy, and ends when its server says that its workers are 
   });
   await submit(queue.url, chatJob(50));
   expect((await worker.process.exited).code).toBe(EXIT.engineDied);
-  const gone = (await workers(queue.url)).find((view) => view.worker_id === 'paddle');
+  const gone = await until(
+    async () => (await workers(queue.url)).find(({ state }) => state === 'disconnected'),
+    'the queue knows that it is gone',
+  );
   expect(gone).toMatchObject({ status: 'error', error_message: expect.stringContaining('not been healthy') });
 });

@@ -142,6 +142,7 @@ defaults
   timeout connect 5s
   timeout client 1h
   timeout server 1h
+  timeout check 30s
 listen queue
   bind 127.0.0.1:${port}
 ${check.map((line) => `  ${line}\n`).join('')}  server queue 127.0.0.1:${queuePort} check inter 100ms
