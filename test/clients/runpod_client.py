@@ -13,6 +13,8 @@ URL, GUARDED_URL = sys.argv[1:]
 runpod.api_key = "any-key"
 runpod.endpoint_url_base = f"{URL}/v2"
 
+# The client's own limit for some calls is three seconds, for which a busy machine may stand still.
+PATIENT = {"timeout": 30}
 ENDLESS = {"prompt": "Hello", "sampling_params": {"max_tokens": 4000, "ignore_eos": True}}
 SHORT = {"prompt": "Hello", "sampling_params": {"max_tokens": 12, "ignore_eos": True}}
 MESSAGES = [{"role": "user", "content": "Hello"}]
@@ -21,7 +23,7 @@ endpoint = runpod.Endpoint("default")
 
 
 def until(job, status):
-    for _ in range(100):
+    for _ in range(300):
         if job._fetch_job()["status"] == status:
             return
         time.sleep(0.1)
@@ -33,8 +35,12 @@ def run_sync():
 
 
 def run():
+    # It has the only slot, so that the other one waits until its status was asked for.
+    before = endpoint.run(ENDLESS)
+    until(before, "IN_PROGRESS")
     job = endpoint.run({"input": SHORT})
     first = job.status()
+    before.cancel(**PATIENT)
     output = job.output(timeout=30)
     return {"id": job.job_id, "first": first, "output": output, "last": job.status(), "raw": job._fetch_job()}
 
@@ -77,16 +83,16 @@ def failed():
 def cancel():
     job = endpoint.run(ENDLESS)
     until(job, "IN_PROGRESS")
-    return {"cancelled": job.cancel(), "status": job.status()}
+    return {"cancelled": job.cancel(**PATIENT), "status": job.status()}
 
 
 def purge_queue():
     running = endpoint.run(ENDLESS)
     until(running, "IN_PROGRESS")
     waiting = [endpoint.run(SHORT), endpoint.run(SHORT)]
-    health = endpoint.health()
-    purged = endpoint.purge_queue()
-    running.cancel()
+    health = endpoint.health(**PATIENT)
+    purged = endpoint.purge_queue(**PATIENT)
+    running.cancel(**PATIENT)
     return {"health": health, "purged": purged, "statuses": [job.status() for job in waiting]}
 
 
