@@ -126,14 +126,13 @@ def conversations():
     behind = client.responses.create(
         model=model,
         input="And now?",
-        max_output_tokens=300,
         conversation=talk.id,
         background=True,
         extra_body={"ignore_eos": True},
     )
     other = lambda: client.responses.create(**shared, input="At once?", conversation=talk.id)
     seen["locked"] = status_of(other)
-    seen["unlocked"] = [ended(behind).status, status_of(other)]
+    seen["unlocked"] = [client.responses.cancel(behind.id).status, status_of(other)]
     seen["updated"] = client.conversations.update(talk.id, metadata={"topic": "Ada"}).metadata
     added = client.conversations.items.create(talk.id, items=items)
     item = client.conversations.items.retrieve(added.data[0].id, conversation_id=talk.id)

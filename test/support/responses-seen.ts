@@ -43,7 +43,7 @@ export function responsesSeen(status: 'completed' | 'incomplete') {
       items: true,
       after_stream: 5,
       locked: [400, 'conversation_locked'],
-      unlocked: ['incomplete', null],
+      unlocked: ['cancelled', null],
       updated: { topic: 'Ada' },
       item: [['user', 'My name is Ada.']],
       item_deleted: true,
