@@ -19,7 +19,7 @@ let worker: WorkerProcess;
 beforeAll(async () => {
   clients = await ensureClients();
   queue = await startQueue();
-  worker = await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 2' });
+  worker = await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 10' });
 });
 afterAll(tearDown);
 
