@@ -1,8 +1,18 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { job, settled, startQueue, submit, tearDown, untilReady, workers } from '../support/road.ts';
-import { type Llama, startLlama, startWorkerFor, untilBusy, workerFor } from './llama.ts';
+import {
+  beginJob,
+  job,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+  untilReady,
+  workers,
+} from '../support/road.ts';
+import { seenAtWork } from '../support/seen-at-work.ts';
+import { type Llama, slotsInUse, startLlama, startWorkerFor, workerFor } from './llama.ts';
 
 /** A worker outlives its engine, which somebody else starts, ends and starts again. */
 let url: string;
@@ -27,12 +37,12 @@ it('an engine that is killed at work is waited for, and what it ran is run again
   });
   const pieces = stream[Symbol.asyncIterator]();
   await pieces.next();
-  const stored = await submit(url, {
-    job_type: 'chat_completion',
-    config_id: 'killed',
-    payload: { messages, max_tokens: 4000 },
-  });
-  await untilBusy(llama, 2);
+  const payload = { messages, max_tokens: 4000 };
+  const stored = await seenAtWork(
+    () => beginJob(url, { job_type: 'chat_completion', config_id: 'killed', payload }),
+    async () => (await slotsInUse(llama.url)) === 2,
+    'it runs both',
+  );
   llama.process.kill('SIGKILL');
   await expect(
     (async () => {

@@ -6,6 +6,7 @@ import { ensureLlama } from '../../scripts/engines/setup.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
 import {
+  beginJob,
   job,
   processesWith,
   readyWorker,
@@ -13,14 +14,13 @@ import {
   startQueue,
   startWorker,
   stateFolder,
-  submit,
   tearDown,
   untilReady,
   type WorkerProcess,
   workers,
 } from '../support/road.ts';
 import { readThrough, seenAtWork } from '../support/seen-at-work.ts';
-import { untilBusy } from './llama.ts';
+import { slotsInUse } from './llama.ts';
 
 /** A worker that starts llama.cpp's server itself: its flags, its watch, its failures. */
 let url: string;
@@ -131,13 +131,14 @@ describe('llama.cpp that the supervisor starts', () => {
 
   it('is started again in place when it is killed, and what it ran is run again', async () => {
     const worker = await started('killed', { ENGINE_RESTARTS: '1' });
-    const stored = await submit(url, {
-      job_type: 'chat_completion',
-      config_id: 'killed',
-      payload: { messages, max_tokens: 3000 },
-    });
-    await untilBusy({ process: worker.process, url: worker.engineUrl, port: worker.enginePort });
-    process.kill(await engineOf(worker), 'SIGKILL');
+    const engine = await engineOf(worker);
+    const payload = { messages, max_tokens: 3000 };
+    const stored = await seenAtWork(
+      () => beginJob(url, { job_type: 'chat_completion', config_id: 'killed', payload }),
+      async () => (await slotsInUse(worker.engineUrl)) === 1,
+      'the engine runs it',
+    );
+    process.kill(engine, 'SIGKILL');
     await worker.process.waitForLine(/starting the engine again in 1 s \(1 of 1\)/);
     expect(await settled(url, stored.id)).toMatchObject({ state: 'succeeded', worker_id: 'killed' });
     expect((await job(url, stored.id)).attempts).toBe(2);

@@ -26,21 +26,21 @@ export async function startLlama(flags: string[] = [], again?: number): Promise<
   return { process, port, url: `http://127.0.0.1:${port}` };
 }
 
-/** How many requests it runs, as it says itself. */
-async function slotsInUse({ url }: Llama): Promise<number> {
+/** How many requests llama.cpp at an address runs, as it says itself. */
+export async function slotsInUse(url: string): Promise<number> {
   const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
   return slots.filter((slot) => slot.is_processing).length;
 }
 
-export async function untilBusy(llama: Llama, slots = 1): Promise<void> {
-  await until(async () => (await slotsInUse(llama)) === slots, `it runs ${slots}`);
+export async function untilBusy(llama: Llama): Promise<void> {
+  await until(async () => (await slotsInUse(llama.url)) === 1, 'it runs one');
 }
 
 /**
  * Seldom asked: llama.cpp looks for hang-ups of answers in one piece when it has answered nothing at all for a second.
  */
 export async function untilIdle(llama: Llama): Promise<void> {
-  await until(async () => (await slotsInUse(llama)) === 0, 'it runs nothing', { everyMs: 3000 });
+  await until(async () => (await slotsInUse(llama.url)) === 0, 'it runs nothing', { everyMs: 3000 });
 }
 
 /** `worker-vllm supervise` beside an engine that runs already; not waited for. */
