@@ -44,6 +44,12 @@ async function startPair(): Promise<{
   return { primary, standby, address };
 }
 
+/** Stops a standby, which lacks the entries from then on, though not the tables: it was copied before those were made. */
+async function stopBehind(standby: PostgresServer): Promise<void> {
+  await until(() => standby.sql('SELECT count(*) FROM worker_vllm.journal'), 'the standby has the tables');
+  await standby.stop();
+}
+
 /** Starts an owner and a process that follows it. */
 async function startBoth(
   journal: string,
@@ -194,7 +200,7 @@ describe('PostgreSQL', () => {
     const { primary, standby, address } = await startPair();
     const [one, two] = await startBoth(`postgres://postgres@127.0.0.1:${address.port}/postgres`);
     await submit(one.url, chatJob(1, { id: 'before' }));
-    await standby.stop();
+    await stopBehind(standby);
     const stop = submitting(() => one.url, 'lacking');
     await untilEntries(two, 50);
     await primary.kill();
@@ -213,7 +219,7 @@ describe('PostgreSQL', () => {
   it('fails over to a standby that lacks entries, and the owner is gone too: the follower appends them again', async () => {
     const { primary, standby, address } = await startPair();
     const [one, two] = await startBoth(`postgres://postgres@127.0.0.1:${address.port}/postgres`);
-    await standby.stop();
+    await stopBehind(standby);
     const stop = submitting(() => one.url, 'lacking');
     await untilEntries(two, 50);
     const acknowledged = await stop();
