@@ -14,6 +14,8 @@ beforeAll(async () => {
   ({ python } = await ensureClients());
 });
 afterEach(async () => {
+  // In order the SDK ends only after its long poll for jobs to stop.
+  for (const worker of workers) worker.kill('SIGKILL');
   await Promise.all(workers.splice(0).map((worker) => worker.stop()));
   for (const platform of platforms.splice(0)) platform.close();
 });
@@ -33,7 +35,11 @@ async function started(concurrency: number, options: FakeServerlessOptions = { h
   const script = join(import.meta.dirname, 'runpod_handler.py');
   const worker = startProcess(python, ['-u', script], { env, name: 'SDK' });
   workers.push(worker);
-  await until(() => platform.of('take').length > 0, 'the SDK asks for jobs');
+  // Its pings come from a process of their own.
+  await until(
+    () => platform.of('take').length > 0 && platform.of('ping').length > 0,
+    'the SDK asks for jobs and pings',
+  );
   return { platform, worker };
 }
 
@@ -64,7 +70,7 @@ describe.each([1, 4])('RunPod’s SDK at concurrency %i', (concurrency) => {
 
 it('the SDK stops a job that the fake names, and posts nothing more of it', async () => {
   const { platform } = await started(2);
-  platform.submit('long', { pieces: Array.from({ length: 100 }, () => 'x'), pause: 0.1 });
+  platform.submit('long', { pieces: Array.from({ length: 1000 }, () => 'x'), pause: 0.1 });
   await until(() => platform.jobs.get('long')!.stream.length > 2, 'it streams');
   platform.stop('long', 'unknown');
   await until(
@@ -79,7 +85,7 @@ it('the SDK stops a job that the fake names, and posts nothing more of it', asyn
 
 it('pings name the jobs that the SDK holds', async () => {
   const { platform } = await started(1);
-  platform.submit('job-1', { pieces: ['a'], pause: 3 });
+  platform.submit('job-1', { pieces: ['a'], pause: 60 });
   await until(
     () => platform.of('ping').some(({ query }) => query.get('job_id') === 'job-1'),
     'a ping names it',
