@@ -53,10 +53,10 @@ it('is started by the first request, and replaced while streams go on to their e
   await until(async () => (await fleetView(queue.url)).pools.length === 1, 'the file is applied', SLOW);
   expect(await finishOf(queue.url)).toBe('length');
   const ready = async () => (await fleetView(queue.url)).launches.filter(({ state }) => state === 'ready');
-  const [first] = await until(
-    async () => ((await ready()).length === 1 ? await ready() : null),
-    'one is ready',
-  );
+  const [first] = await until(async () => {
+    const now = await ready();
+    return now.length === 1 ? now : null;
+  }, 'one is ready');
 
   const finishes: string[] = [];
   let isOver = false;
