@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ANSWERED_FIRST } from '../support/raw-worker.ts';
 import { type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
 import { openPage } from './page.ts';
 
@@ -24,7 +25,7 @@ afterAll(tearDown);
 async function ask(model: string): Promise<number> {
   const answer = await fetch(`${queue.url}/v1/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...ANSWERED_FIRST },
     body: JSON.stringify({ model, prompt: 'a', max_tokens: 2 }),
   });
   await answer.text();
