@@ -86,7 +86,8 @@ describe("the worker's image", () => {
     const tag = newName('baked');
     process.env.HF_TOKEN = token;
     try {
-      const args = { NODE_VERSION, VLLM_VERSION: ENGINE_VERSION, MODEL_NAME: 'owner/model' };
+      // A name of this run's own: a daemon keeps what an earlier run built, whatever its secret was.
+      const args = { NODE_VERSION, VLLM_VERSION: ENGINE_VERSION, MODEL_NAME: `owner/model-${process.pid}` };
       build('.', tag, args, 'Dockerfile', ['--secret', 'id=HF_TOKEN,env=HF_TOKEN']);
       // The build had it.
       const { stdout } = await run(tag, 'cat', '/models/token.sha256');
