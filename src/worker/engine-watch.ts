@@ -171,13 +171,17 @@ export class EngineWatch {
     this.#ports.engine.started?.();
     this.#tellHealthy();
     this.#hang.healthy();
+    // An engine that did not list its models in time lists them later.
+    if (this.#models.length === 0) this.#lookAtNamesLater();
   }
 
   #lookAtNamesLater(): void {
     const life = this.#life;
+    this.#ports.clock.clearTimeout(this.#namesTimer);
     this.#namesTimer = this.#ports.clock.setTimeout(async () => {
       if (this.#isServing()) await this.#lookAtNames();
-      if (life === this.#life) this.#lookAtNamesLater();
+      const mayChange = this.#ports.supervisor === null || this.#models.length === 0;
+      if (life === this.#life && mayChange) this.#lookAtNamesLater();
     }, NAMES_EVERY_MS);
   }
 

@@ -85,8 +85,9 @@ test('a doubt does not bring back an engine whose process has ended', async () =
 });
 
 /** A worker whose engine is healthy from the start, and what tells it of its engine. */
-async function starting(request: WorkerBench['engine']['request'], isOurs = true) {
+async function starting(request: WorkerBench['engine']['request'], isOurs = true, served = ['tiny']) {
   const bench = new WorkerBench();
+  bench.engine.served = served;
   bench.engine.request = request;
   bench.worker.start();
   await settled();
@@ -185,6 +186,25 @@ test.each([
   await bench.live(10_000);
   bench.queue.grant();
   expect(identities()).toEqual(name === null ? [first] : [first, name]);
+  expect(bench.worker.state).toBe('ready');
+  watch.stop();
+});
+
+test('an engine that did not say its names in time at its start is asked again until it does', async () => {
+  const answers = ({ path }: { path: string }) =>
+    path === '/tokenize' ? answered('{"tokens":[1]}') : answered('{"choices":[{}]}');
+  const { bench, watch } = await starting(answers, true, []);
+  bench.queue.grant();
+  const registers = () => bench.queue.framesOf('register');
+  expect(registers()).toMatchObject([{ instance: { models: [] } }]);
+  await bench.live(10_000);
+  bench.engine.served = ['tiny'];
+  await bench.live(10_000);
+  bench.queue.grant();
+  expect(registers()).toMatchObject([{}, { capacity: 1, instance: { models: ['tiny'] } }]);
+  bench.engine.served = ['other'];
+  await bench.live(30_000);
+  expect(registers()).toHaveLength(2);
   expect(bench.worker.state).toBe('ready');
   watch.stop();
 });
