@@ -114,6 +114,23 @@ it('follows what is said, until it is scrolled up, and again when asked to', asy
   await expect.poll(isInView(201)).toBe(true);
 });
 
+it('stays where somebody scrolls to as its lines come', async () => {
+  await heartbeat('scrolled', { status: 'starting' });
+  await say('scrolled', 0, 200);
+  open = await openPage();
+  const { page } = open;
+  // Before the browser has told the page of any scroll: as the first lines are there.
+  await page.addInitScript(`new MutationObserver((_changes, seen) => {
+    const box = document.querySelector('.log');
+    if (!box || box.scrollTop === 0) return;
+    seen.disconnect();
+    box.scrollTop = 0;
+  }).observe(document, { childList: true, subtree: true })`);
+  await page.goto(`${queue.url}/workers/scrolled`);
+  const follow = page.getByRole('button', { name: 'Follow' });
+  await expect.poll(() => follow.getAttribute('aria-pressed')).toBe('false');
+});
+
 it('shows the log first on the page of a worker that failed', async () => {
   const first = async (id: string) => {
     const page = await show(`workers/${id}`);

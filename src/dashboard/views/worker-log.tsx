@@ -22,7 +22,10 @@ export function WorkerLog({ workerId }: { workerId: string }) {
   const box = useRef<HTMLElement>(null);
   const top = useRef(0);
   useLayoutEffect(() => {
-    if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (!follows || !box.current) return;
+    box.current.scrollTop = box.current.scrollHeight;
+    // The user may scroll up before the browser tells of this scroll, and tells then of both at once.
+    top.current = box.current.scrollTop;
   }, [found?.at(-1), found?.length, follows]);
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
