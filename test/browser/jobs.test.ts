@@ -2,17 +2,27 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { closeRawWorkers, type RawWorker, RawWorker as Worker } from '../support/raw-worker.ts';
-import { chatJob, type QueueProcess, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
+import {
+  chatJob,
+  type QueueProcess,
+  readyWorker,
+  setPace,
+  startQueue,
+  submit,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
 import { openPage } from './page.ts';
 
 /** Jobs on the page, from their submission to their end, over the road as users start it. */
 let queue: QueueProcess;
+let worker: WorkerProcess;
 let open: OpenPage;
 let page: Page;
 
 beforeAll(async () => {
   queue = await startQueue();
-  await readyWorker(queue.url, 'w-1', {
+  worker = await readyWorker(queue.url, 'w-1', {
     engineArgs: '--inter-token-latency-ms 25 --time-to-first-token-ms 100',
   });
 });
@@ -29,6 +39,8 @@ afterAll(async () => {
 it('follows a job from its submission to its result', async () => {
   await page.goto(`${queue.url}/jobs`);
   await page.getByText('No job is stored').waitFor();
+  // It does not end before it was seen to run.
+  await setPace(worker.engineUrl, 2000);
   await submit(queue.url, chatJob(200, { id: 'followed-1' }));
   const row = page.getByRole('row', { name: /followed-1/ });
   await row.getByText('Running', { exact: true }).waitFor();
@@ -36,6 +48,7 @@ it('follows a job from its submission to its result', async () => {
 
   await page.getByRole('heading', { name: /followed-1/ }).waitFor();
   await page.getByText('goes on').waitFor();
+  await setPace(worker.engineUrl, 25);
   await page.getByText('Succeeded', { exact: true }).waitFor();
   await page.getByText('Attempt 1').waitFor();
   await page.getByText('1 of 3', { exact: true }).waitFor();
