@@ -1,8 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import type { OpenPage } from '../support/browser.ts';
-import { killTogether, stopAllProcesses } from '../support/processes.ts';
+import { killTree, stopAllProcesses } from '../support/processes.ts';
 import { chatJob, startQueue, startWorker, submit, tearDown, untilReady } from '../support/road.ts';
 import { openPage } from './page.ts';
 
@@ -20,25 +19,6 @@ async function show(url: string): Promise<Page> {
   open = await openPage();
   await open.page.goto(url);
   return open.page;
-}
-
-/** A process and all that it started, at once. */
-function killAll(pid: number): void {
-  const parents = new Map(
-    readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name))
-      .flatMap((name) => {
-        try {
-          const fields = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
-          return [[Number(name), Number(fields[1])] as const];
-        } catch {
-          return [];
-        }
-      }),
-  );
-  const isOf = (child: number): boolean => child === pid || (child > 1 && isOf(parents.get(child) ?? 0));
-  const all = [...parents.keys()].filter(isOf);
-  killTogether(all);
 }
 
 const BEATS = { CASOLA_HEARTBEAT_INTERVAL: '1' };
@@ -76,7 +56,7 @@ it('shows a worker load with progress, take jobs, be killed, count as lost, and 
   await row.getByText('1/8').waitFor();
 
   // The machine is gone: nobody is left who could say that it stops.
-  killAll(worker.process.pid);
+  killTree(worker.process.pid);
   await row.getByText('Lost', { exact: true }).waitFor();
   await page.getByRole('region', { name: 'Needs attention' }).getByText(/w-1/).first().waitFor();
 

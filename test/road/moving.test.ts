@@ -4,9 +4,8 @@ import { chatIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { readEvents } from '../engine/contract/calls.ts';
 import { until } from '../support/poll.ts';
-import { killTogether } from '../support/processes.ts';
+import { killTree } from '../support/processes.ts';
 import {
-  processesOfGroup,
   type QueueProcess,
   readyWorker,
   setPace,
@@ -170,7 +169,7 @@ it('no caller notices that one of three workers is killed under 32 streams', asy
   const staying = await Promise.all([start('second'), start('third')]);
   const before = await counted();
   const responses = await begun(STREAMS);
-  killTogether(await processesOfGroup(killed.process.pid));
+  killTree(killed.process.pid);
   await hasten(...staying);
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response)));
   const details = await moves(responses);
@@ -184,7 +183,7 @@ it('a stop string ends an answer wherever its worker was killed', async () => {
   const killed = await start('killed');
   const other = await start('other');
   const responses = await begun(STREAMS, (at) => ({ stop: ['no such text', stopOf(at)] }));
-  killTogether(await processesOfGroup(killed.process.pid));
+  killTree(killed.process.pid);
   await hasten(other);
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response, stopOf(at))));
   expect((await moves(responses)).length).toBeGreaterThan(0);
@@ -210,7 +209,7 @@ it('token ids that are asked for by token ids go on too', async () => {
       ),
     ),
   );
-  killTogether(await processesOfGroup(killed.process.pid));
+  killTree(killed.process.pid);
   await hasten(other);
   for (const [at, response] of responses.entries()) {
     const { events, done } = await readEvents(
@@ -264,7 +263,7 @@ it('an answer that could not go on exactly stays, and its ledger says why', asyn
   const killed = await start('killed');
   const [response] = await begun(1, () => ({ seed: 7, max_tokens: 2000 }));
   await start('other');
-  killTogether(await processesOfGroup(killed.process.pid));
+  killTree(killed.process.pid);
   expect(await response!.text()).toMatch(/"error"/);
   const { steps } = await until(async () => {
     const ledger = await ledgerOf(response!);

@@ -1,10 +1,9 @@
 import { kill } from 'node:process';
 import { afterAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
-import { childrenOf } from '../soak/proc.ts';
 import type { FakeServerless } from '../support/fake-serverless.ts';
 import { until } from '../support/poll.ts';
-import { killTogether } from '../support/processes.ts';
+import { killTree } from '../support/processes.ts';
 import { engineRunning, HELD, processesWith, setPace, stateFolder, tearDown } from '../support/road.ts';
 import { endAll, startEndpoint, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
 
@@ -196,7 +195,7 @@ describe.concurrent('the end', () => {
       // Given to this request, and to none that was open before.
       if (step === 'take') submit();
       // All of the container at one moment: a worker whose engine alone has died says that of its jobs.
-      killTogether([process.pid, ...childrenOf(process.pid)]);
+      killTree(process.pid);
       return fault;
     };
     if (step !== 'take') submit();

@@ -3,12 +3,11 @@ import type { JobView, LedgerView } from '../../src/protocol/index.ts';
 import { chatIds, textIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { until } from '../support/poll.ts';
-import { killTogether } from '../support/processes.ts';
+import { killTree } from '../support/processes.ts';
 import {
   engineGenerated,
   engineRunning,
   HELD,
-  processesOfGroup,
   type QueueProcess,
   readyWorker,
   setPace,
@@ -182,7 +181,7 @@ it('a worker that is killed loses no more than what it made since its last renew
     await start('stays'),
   ];
   const ids = await begun('killed', [killed, staying]);
-  killTogether(await processesOfGroup(killed.process.pid));
+  killTree(killed.process.pid);
   const moved = await expectWhole(ids, staying, /^from killed at token [1-9]\d*: /);
   expect(moved.length).toBeGreaterThan(0);
 });

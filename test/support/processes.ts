@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { signal } from '../soak/proc.ts';
+import { childrenOf, signal } from '../soak/proc.ts';
 
 /** A process that a test started, in a process group of its own. */
 export interface Child {
@@ -137,11 +137,16 @@ export function groupLives(pid: number): boolean {
 }
 
 /**
- * Kills processes at one moment, so that none runs on for long enough to say that another has died. Those that ended
- * since they were listed are left out.
+ * Kills a process and all that it started at one moment, as the end of a machine does: none of them runs on for long
+ * enough to say that another one has died.
  */
-export function killTogether(pids: readonly number[]): void {
-  for (const name of ['SIGSTOP', 'SIGKILL'] as const) for (const pid of pids) signal(pid, name);
+export function killTree(pid: number): void {
+  const tree = [pid];
+  for (const one of tree) {
+    signal(one, 'SIGSTOP');
+    tree.push(...childrenOf(one));
+  }
+  for (const one of tree) signal(one, 'SIGKILL');
 }
 
 /** Kills the group of a process started with `detached: true`. @param pid undefined: it could not be started */
