@@ -67,14 +67,7 @@ export class FileJournal implements Journal {
     const written = await this.#write(async (file) => {
       await file.writev([head, body]);
     });
-    try {
-      await link(written, this.#at('entries', seq));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw new Taken(seq);
-      throw error;
-    } finally {
-      await rm(written);
-    }
+    if (!(await this.#place(written, 'entries', seq))) throw new Taken(seq);
     // Entries are trimmed in order: if the one before is gone, this number may have been there and be trimmed.
     if (!(await this.#follows(seq, true))) {
       await rm(this.#at('entries', seq));
@@ -127,13 +120,7 @@ export class FileJournal implements Journal {
         await file.writev([head, Buffer.from(name), bytes]);
       }
     });
-    try {
-      await link(written, this.#at('snapshots', seq));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    } finally {
-      await rm(written);
-    }
+    await this.#place(written, 'snapshots', seq);
     await syncFolder(join(this.#folder, 'snapshots'));
   }
 
@@ -182,6 +169,19 @@ export class FileJournal implements Journal {
 
   #at(kind: 'entries' | 'snapshots', seq: number): string {
     return join(this.#folder, kind, sortedName(seq));
+  }
+
+  /** Gives a written file the place of a number. @returns false if the place is taken, and then removes the file */
+  async #place(written: string, kind: 'entries' | 'snapshots', seq: number): Promise<boolean> {
+    try {
+      await link(written, this.#at(kind, seq));
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+      throw error;
+    } finally {
+      await rm(written);
+    }
   }
 
   /** Writes and syncs a file that has no place yet. @returns its path */
