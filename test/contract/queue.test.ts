@@ -1,4 +1,5 @@
 import { afterAll, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { answerLines } from '../support/line-worker.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM } from '../support/raw-worker.ts';
@@ -37,7 +38,7 @@ promisesOfQueues(SETTINGS, (queue) => {
     const next = async (): Promise<string | null> => {
       const { value, done } = await reader.read();
       if (done) return null;
-      return value.replaceAll(/^: .*\n\n/gm, '') || (await next());
+      return withoutComments(value) || (await next());
     };
     expect(await next()).toBe(first);
     worker.answer(

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
+import { withoutComments } from '../support/comments.ts';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
@@ -10,7 +11,6 @@ const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const EVENTS = 'text/event-stream; charset=utf-8';
 const WHOLE = 'data: 1\n\ndata: [DONE]\n\n';
-const COMMENTS = /^: .*\n\n/gm;
 
 const streaming = {
   job_type: 'engine_request',
@@ -42,7 +42,7 @@ function begin(worker: RawWorker, job: JobFrame, events: string): void {
 
 /** Returns all of a body, without the comments that a caller gets where its answer takes long. */
 async function textOf(response: Response): Promise<string> {
-  return (await response.text()).replaceAll(COMMENTS, '');
+  return withoutComments(await response.text());
 }
 
 /** Reads until this much has come, without comments. */
@@ -51,7 +51,7 @@ async function read(reader: ReadableStreamDefaultReader<Uint8Array>, length: num
   while (text.length < length) {
     const { value, done } = await reader.read();
     if (done) break;
-    text = (text + new TextDecoder().decode(value)).replace(COMMENTS, '');
+    text = withoutComments(text + new TextDecoder().decode(value));
   }
   return text;
 }

@@ -1,13 +1,12 @@
 import { request } from 'node:http';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a caller is told of an error when its response has begun, in a real queue; the worker is played. */
 const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
-
-const COMMENTS = /^: .*\n\n/gm;
 
 async function worker(queue: string): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w');
@@ -47,7 +46,7 @@ describe('an error before the first byte of a stream that was begun', () => {
     const queue = road.newQueue();
     const played = await worker(queue);
     const response = await breakLate(queue, ask(queue, path), played);
-    expect((await response.text()).replaceAll(COMMENTS, '')).toMatch(expected);
+    expect(withoutComments(await response.text())).toMatch(expected);
   });
 });
 
@@ -70,7 +69,7 @@ describe('an error in the middle of a stream', () => {
     );
     const response = await answered;
     played.vanish();
-    expect((await response.text()).replaceAll(COMMENTS, '')).toMatch(expected);
+    expect(withoutComments(await response.text())).toMatch(expected);
   });
 });
 

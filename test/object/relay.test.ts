@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { withoutComments } from '../support/comments.ts';
 import { until } from '../support/poll.ts';
 import { ANSWERED_FIRST, bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
@@ -8,7 +9,6 @@ import { startTestQueue } from '../support/test-queue.ts';
 let queueNumber = 0;
 const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
-const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;
 
 async function worker(queue: string, id = 'w', more = {}): Promise<RawWorker> {
@@ -90,7 +90,7 @@ describe('an answer', () => {
     );
     const response = await answered;
     expect(response.status).toBe(200);
-    expect((await response.text()).replaceAll(COMMENTS, '')).toBe('data: [DONE]\n\n');
+    expect(withoutComments(await response.text())).toBe('data: [DONE]\n\n');
   });
 
   it('ends with an error event, never a second beginning, when it breaks after a token', async () => {
@@ -105,7 +105,7 @@ describe('an answer', () => {
     );
     const response = await answered;
     played.vanish();
-    const text = (await response.text()).replaceAll(COMMENTS, '');
+    const text = withoutComments(await response.text());
     expect(text).toMatch(
       /^data: \{"a":1\}\n\ndata: \{"error":\{"message":"The answer broke off:.*\n\ndata: \[DONE\]\n\n$/,
     );
@@ -169,7 +169,7 @@ describe('an answer', () => {
     );
     const response = await waiting;
     expect(response.headers.get('x-job-id')).toBe(next.job_id);
-    expect((await response.text()).replaceAll(COMMENTS, '')).toBe('data: [DONE]\n\n');
+    expect(withoutComments(await response.text())).toBe('data: [DONE]\n\n');
   });
 
   it('goes on byte for byte when the answer socket breaks and comes back', async () => {
@@ -195,7 +195,7 @@ describe('an answer', () => {
       { type: 'bytes', stream, offset: 0, data: bytes('data: 1\n\ndata: 2\n\n') },
       { type: 'end', stream, size: 18 },
     );
-    expect((await response.text()).replaceAll(COMMENTS, '')).toBe('data: 1\n\ndata: 2\n\n');
+    expect(withoutComments(await response.text())).toBe('data: 1\n\ndata: 2\n\n');
   });
 
   it('from a slow reader makes the worker pause and not lose a byte', async () => {
@@ -224,7 +224,7 @@ describe('an answer', () => {
     const read = response.arrayBuffer();
     await until(() => !paused(), 'the worker is resumed');
     played.answer({ type: 'end', stream, size: offset });
-    const text = new TextDecoder().decode(await read).replaceAll(COMMENTS, '');
+    const text = withoutComments(new TextDecoder().decode(await read));
     expect(text.length).toBe(offset);
   });
 });

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
 import { bytes, closeRawWorkers, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
@@ -109,7 +110,7 @@ describe('a queue that fails in the middle of its work', () => {
       { type: 'bytes', stream, offset: first.byteLength, data: last },
       { type: 'end', stream, size: first.byteLength + last.byteLength },
     );
-    expect((await answer.text()).replaceAll(/^: .*\n\n/gm, '')).toBe('data: 1\n\ndata: [DONE]\n\n');
+    expect(withoutComments(await answer.text())).toBe('data: 1\n\ndata: [DONE]\n\n');
   });
 
   it('is not reset again by a program that repeats the submission that it fails at', async () => {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { ANSWERED_FIRST, bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
@@ -36,8 +37,7 @@ it('goes to another worker than the one that broke its answer, before the queue 
     );
   }
   // A stream that takes long begins with comments.
-  const textOf = async (asked: Promise<Response>) =>
-    (await (await asked).text()).replaceAll(/^: .*\n\n/gm, '');
+  const textOf = async (asked: Promise<Response>) => withoutComments(await (await asked).text());
   expect(await textOf(answered)).toBe('data: 1\n\n');
   expect(await textOf(other)).toBe('data: 0\n\n');
 });

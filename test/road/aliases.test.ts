@@ -6,7 +6,7 @@ import {
   engineRunning,
   type QueueProcess,
   readyWorker,
-  setPace,
+  setPaces,
   settled,
   startQueue,
   submit,
@@ -267,7 +267,7 @@ it('keeps 200 streams as they are while its weights change', async () => {
     return [...new Set(data.map(({ model }) => model as string))];
   };
   await apply(alias(9, 1));
-  for (const { engineUrl } of [big, small]) await setPace(engineUrl, 2000);
+  await setPaces([big, small], 2000);
   const streams = Array.from({ length: 200 }, (_, session) => stream(session));
   await until(async () => (await engineRunning(big.engineUrl)) > 0, 'streams run');
   for (const [one, other] of [
@@ -276,7 +276,7 @@ it('keeps 200 streams as they are while its weights change', async () => {
     [0, 1],
   ] as const)
     await apply(alias(one, other));
-  for (const { engineUrl } of [big, small]) await setPace(engineUrl, 5);
+  await setPaces([big, small], 5);
   const models = await Promise.all(streams);
   expect(models.every((of) => of.length === 1)).toBe(true);
   expect(new Set(models.flat())).toEqual(new Set(['big', 'small']));

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
 import { recordedStream } from '../support/recorded-streams/index.ts';
@@ -49,7 +50,7 @@ describe('a caller of a stream', () => {
   it.each(['tgi-chat', 'ik-llama-chat', 'mlc-chat', 'empty-reasons', 'openrouter-chat'])(
     'gets what the engine wrote where that is whole: %s',
     async (name) => {
-      const stream = recorded(name).replaceAll(/^: .*\n\n/gm, '');
+      const stream = withoutComments(recorded(name));
       expect([stream, stream.replace(USAGE, '')]).toContain(await live());
     },
   );
@@ -86,7 +87,7 @@ describe('a caller of a stream', () => {
   it.each(['tgi-error', 'openrouter-error', 'sglang-error'])(
     'gets the engine’s own error: %s',
     async (name) => {
-      const stream = recorded(name).replaceAll(/^: .*\n\n/gm, '');
+      const stream = withoutComments(recorded(name));
       expect(await live()).toBe(stream);
     },
   );

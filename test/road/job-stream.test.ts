@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import {
@@ -51,7 +52,6 @@ const streaming = (maxTokens: number) => ({
 });
 
 const watch = (id: string) => fetch(`${queue.url}/api/jobs/${id}/stream`);
-const withoutComments = (text: string) => text.replaceAll(/^: .*\n\n/gm, '');
 
 async function storedBody(id: string): Promise<string> {
   const view = await settled(queue.url, id);

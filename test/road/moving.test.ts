@@ -3,12 +3,13 @@ import type { LedgerView, RequestRecord } from '../../src/protocol/index.ts';
 import { chatIds } from '../../src/simulator/fields.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { readEvents } from '../engine/contract/calls.ts';
+import { withoutComments } from '../support/comments.ts';
 import { until } from '../support/poll.ts';
 import { killTree } from '../support/processes.ts';
 import {
   type QueueProcess,
   readyWorker,
-  setPace,
+  setPaces,
   startQueue,
   tearDown,
   type WorkerProcess,
@@ -91,7 +92,7 @@ function stopOf(at: number): string {
 async function expectUnbroken(at: number, response: Response, stop: string | null = null): Promise<void> {
   const text = uncut(at);
   expect(response.status).toBe(200);
-  const body = (await response.text()).replaceAll(/^: .*\n\n/gm, '');
+  const body = withoutComments(await response.text());
   const { events, done } = await readEvents(new Response(body));
   expect(done).toBe(true);
   const chunks = events as unknown as Chunk[];
@@ -140,7 +141,7 @@ async function moves(responses: Response[]): Promise<string[]> {
 
 /** The engines that stay need not take their time any more once the answers of another one are to move. */
 async function hasten(...staying: WorkerProcess[]): Promise<void> {
-  await Promise.all(staying.map(({ engineUrl }) => setPace(engineUrl, 1)));
+  await setPaces(staying, 1);
 }
 
 /** Waits until a stream has a token: an answer without one is asked for again elsewhere, and not moved. */
@@ -212,9 +213,7 @@ it('token ids that are asked for by token ids go on too', async () => {
   killTree(killed.process.pid);
   await hasten(other);
   for (const [at, response] of responses.entries()) {
-    const { events, done } = await readEvents(
-      new Response((await response.text()).replaceAll(/^: .*\n\n/gm, '')),
-    );
+    const { events, done } = await readEvents(new Response(withoutComments(await response.text())));
     expect(done).toBe(true);
     const source = tokenSource(promptOf(at));
     expect(events.flatMap(({ choices }) => (choices as { token_ids: number[] }[])[0]!.token_ids)).toEqual(

@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { withoutComments } from '../support/comments.ts';
 import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
 import { settled, submit, tearDown } from '../support/road.ts';
@@ -43,7 +44,6 @@ async function errorOf(response: Response): Promise<{ message: string; code: str
 }
 
 /** What a stream is given while it waits. */
-const withoutComments = (text: string) => text.replaceAll(/^: .*\n\n/gm, '');
 
 const answers = (raw: string | Uint8Array) => {
   engine.answer = (socket) => void socket.end(raw);

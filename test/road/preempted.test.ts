@@ -12,7 +12,7 @@ import {
   HELD,
   type QueueProcess,
   readyWorker,
-  setPace,
+  setPaces,
   settled,
   startQueue,
   startWorker,
@@ -54,10 +54,6 @@ async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerPro
   });
   running.push(worker);
   return worker;
-}
-
-async function setPaces(workers: WorkerProcess[], interTokenLatencyMs: number): Promise<void> {
-  await Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, interTokenLatencyMs)));
 }
 
 /** Has what runs end soon: nothing is to be seen of it any more. */

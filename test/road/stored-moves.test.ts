@@ -11,6 +11,7 @@ import {
   type QueueProcess,
   readyWorker,
   setPace,
+  setPaces,
   settled,
   startQueue,
   submit,
@@ -114,10 +115,9 @@ async function begun(name: string, workers: WorkerProcess[]): Promise<string[]> 
   const made = async () =>
     Math.min(...(await Promise.all(workers.map((one) => engineGenerated(one.engineUrl)))));
   const before = await made();
-  const setPaces = (ms: number) => Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, ms)));
-  await setPaces(40);
+  await setPaces(workers, 40);
   await until(async () => (await made()) > before + 20 * JOBS, 'some of each is generated');
-  await setPaces(2000);
+  await setPaces(workers, 2000);
   return ids;
 }
 

@@ -238,6 +238,14 @@ export async function setPace(engineUrl: string, interTokenLatencyMs: number): P
   await postPace(engineUrl, { inter_token_latency_ms: interTokenLatencyMs });
 }
 
+/** Sets the pace of the simulators of several workers, which `setPace` sets for one. */
+export async function setPaces(
+  workers: readonly WorkerProcess[],
+  interTokenLatencyMs: number,
+): Promise<void> {
+  await Promise.all(workers.map(({ engineUrl }) => setPace(engineUrl, interTokenLatencyMs)));
+}
+
 /**
  * Sets how long a simulator takes to the first token of an answer. A test sets it once the worker is ready, whose own
  * first question would take as long.
